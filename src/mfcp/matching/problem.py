@@ -31,6 +31,8 @@ class MatchingProblem:
         A: (..., M, N) success probabilities in [0, 1] where allowed.
         gamma: least mean success probability over the N tasks of a round, a number or one per round (...).
         allowed: (..., M, N) booleans, False where a task may not run on a cluster; default all True.
+        zeta: (M, N + 1) or (N + 1,) factor on a cluster's summed time when it runs 0, 1, …, N tasks at
+            once (parallel execution, Eq. (16)); default all 1, tasks one after another, Eq. (3).
 
     Entries that are not allowed may hold anything; they are stored as T = inf, A = 0.
 
@@ -43,8 +45,16 @@ class MatchingProblem:
     A: Floats
     gamma: Floats
     allowed: Bools
+    zeta: Floats | None
 
-    def __init__(self, T: ArrayLike, A: ArrayLike, gamma: ArrayLike, allowed: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        T: ArrayLike,
+        A: ArrayLike,
+        gamma: ArrayLike,
+        allowed: ArrayLike | None = None,
+        zeta: ArrayLike | None = None,
+    ) -> None:
         times, reliabilities = _matrix(T, "T"), _matrix(A, "A")
         if times.shape != reliabilities.shape:
             raise DataError(f"T has shape {times.shape} but A has {reliabilities.shape}; both must be (..., M, N)")
@@ -62,8 +72,17 @@ class MatchingProblem:
             "A": np.where(mask, reliabilities, 0.0),
             "gamma": levels,
             "allowed": mask,
+            "zeta": None if zeta is None else _curve(zeta, times.shape[-2], times.shape[-1]),
         }.items():
             object.__setattr__(self, key, value)
+
+    def at(self, gamma: ArrayLike) -> MatchingProblem:
+        """The same rounds under another gamma, clipped to [0, 1]."""
+        return MatchingProblem(self.T, self.A, np.clip(gamma, 0.0, 1.0), self.allowed, self.zeta)
+
+    def take(self, rounds: Ints | Bools) -> MatchingProblem:
+        """The rounds picked by an index or mask of the first axis."""
+        return MatchingProblem(self.T[rounds], self.A[rounds], self.gamma[rounds], self.allowed[rounds], self.zeta)
 
     @property
     def clusters(self) -> int:
@@ -115,12 +134,27 @@ def loads(assignment: Ints, T: Floats) -> Floats:
     return result
 
 
-def makespan(assignment: Ints, T: Floats) -> Floats:
-    """(...) seconds until the last cluster is done, tasks of a cluster one after another.
+def makespan(assignment: Ints, T: Floats, zeta: Floats | None = None) -> Floats:
+    """(...) seconds until the last cluster is done.
 
-    Eq. (3) of [Huo2025]_.
+    Eq. (3) of [Huo2025]_, tasks of a cluster one after another; with `zeta` Eq. (16), where n tasks side
+    by side on cluster i take zeta_i(n) times their summed time.
+
+    Args:
+        assignment: (..., N) cluster index of each task.
+        T: (..., M, N) seconds.
+        zeta: (M, N + 1) factors, see `MatchingProblem`.
     """
-    result: Floats = loads(assignment, T).max(axis=-1)
+    return busy(assignment, T, zeta).max(axis=-1)
+
+
+def busy(assignment: Ints, T: Floats, zeta: Floats | None = None) -> Floats:
+    """(..., M) seconds each cluster is occupied; `loads` times the factor of parallel execution."""
+    summed = loads(assignment, T)
+    if zeta is None:
+        return summed
+    counts = (assignment[..., None, :] == np.arange(T.shape[-2])[:, None]).sum(axis=-1)
+    result: Floats = summed * zeta[np.arange(T.shape[-2]), counts]
     return result
 
 
@@ -141,6 +175,15 @@ def _matrix(value: ArrayLike, name: str) -> Floats:
     if array.ndim < 2 or 0 in array.shape:
         raise DataError(f"{name} must have shape (..., M, N) with M, N >= 1, got {array.shape}")
     return array
+
+
+def _curve(zeta: ArrayLike, clusters: int, tasks: int) -> Floats:
+    curve = np.asarray(zeta, np.float64)
+    if curve.ndim not in (1, 2) or curve.shape[-1] != tasks + 1 or curve.shape[:-1] not in ((), (clusters,)):
+        raise DataError(f"zeta must have shape (M, N + 1) = ({clusters}, {tasks + 1}) or (N + 1,), got {curve.shape}")
+    if not (np.isfinite(curve) & (curve > 0)).all():
+        raise DataError("zeta must hold positive finite factors")
+    return np.broadcast_to(curve, (clusters, tasks + 1)).copy()
 
 
 def _check(bad: Bools, mask: Bools, values: Floats, name: str, expected: str) -> None:
