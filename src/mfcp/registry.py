@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from mfcp.errors import SettingsError
 
@@ -46,6 +47,41 @@ class Registered(BaseModel):
         except ValidationError as error:
             raise SettingsError(f"{cls.__name__.lower()} '{kind}': {explain(error)}") from None
         return member
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """A member from what a params file holds: a kind, a mapping with `kind`, or a member as it is.
+
+        Raises:
+            SettingsError: anything else, or as `build`.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return cls.build(value)
+        if isinstance(value, Mapping) and isinstance(value.get("kind"), str):
+            return cls.build(value["kind"], **{k: v for k, v in value.items() if k != "kind"})
+        raise SettingsError(f"{cls.__name__.lower()}: expected a kind or a mapping with 'kind', got {value!r}")
+
+    def spec(self) -> dict[str, Any]:
+        """The mapping that `parse` turns back into this member."""
+        fields = {key: getattr(self, key) for key in type(self).model_fields}
+        return {"kind": self.name} | {
+            key: value.spec() if isinstance(value, Registered) else value for key, value in fields.items()
+        }
+
+
+Family = TypeVar("Family", bound=Registered)
+
+if TYPE_CHECKING:
+    FamilyField = Annotated[Family, "parsed by the family"]
+else:
+
+    class FamilyField:
+        """`FamilyField[Rule]`: a pydantic field that takes what `Rule.parse` takes."""
+
+        def __class_getitem__(cls, family: type[Registered]) -> Any:
+            return Annotated[family, BeforeValidator(family.parse)]
 
 
 def explain(error: ValidationError) -> str:

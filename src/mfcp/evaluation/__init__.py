@@ -1,0 +1,1 @@
+"""Judging methods: metrics of plans under the truth, paired comparisons, tables and figures."""

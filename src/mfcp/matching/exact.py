@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mfcp.errors import InfeasibleError, SettingsError, SolverError
-from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem, Solution, makespan, reliability
+from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem, Solution, makespan, reliability
 
 ENUMERATE_AT_MOST = 60_000  # plans; above it HiGHS is faster than a pass over all of them
 FALLBACK_PRICE = 20.0  # in units of the fastest makespan: see `solve_or_fall_back`
-SLACK = 1e-9  # mean reliability may miss gamma by this much: rounding of the sums, nothing more
 _CHUNK = 4_000_000  # entries of one (rounds, plans) block: 32 MB
 
 

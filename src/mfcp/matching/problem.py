@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+SLACK = 1e-9  # mean reliability may miss gamma by this much: rounding of the sums, nothing more
+
 
 @dataclass(frozen=True)
 class MatchingProblem:
@@ -58,7 +60,9 @@ class MatchingProblem:
         times, reliabilities = _matrix(T, "T"), _matrix(A, "A")
         if times.shape != reliabilities.shape:
             raise DataError(f"T has shape {times.shape} but A has {reliabilities.shape}; both must be (..., M, N)")
-        mask = np.ones(times.shape, bool) if allowed is None else np.broadcast_to(np.asarray(allowed, bool), times.shape)
+        mask = (
+            np.ones(times.shape, bool) if allowed is None else np.broadcast_to(np.asarray(allowed, bool), times.shape)
+        )
         levels = np.broadcast_to(np.asarray(gamma, np.float64), times.shape[:-2])
         _check(~np.isfinite(times) | (times <= 0), mask, times, "T", "a positive finite time in seconds")
         _check(~((reliabilities >= 0) & (reliabilities <= 1)), mask, reliabilities, "A", "a probability in [0, 1]")
@@ -189,7 +193,7 @@ def _curve(zeta: ArrayLike, clusters: int, tasks: int) -> Floats:
 def _check(bad: Bools, mask: Bools, values: Floats, name: str, expected: str) -> None:
     if (bad & mask).any():
         *where, cluster, task = np.argwhere(bad & mask)[0]
-        seen = values[tuple(where) + (cluster, task)]
+        seen = values[(*where, cluster, task)]
         raise DataError(f"{_round(where)}{name}[{cluster}, {task}] = {seen}: expected {expected}")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mfcp.matching.problem import Floats, Ints, makespan
+import numpy as np
+
+from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, makespan, reliability
 
 
 def regret(assignment: Ints, optimal: Ints, T: Floats, zeta: Floats | None = None) -> Floats:
@@ -19,4 +21,21 @@ def regret(assignment: Ints, optimal: Ints, T: Floats, zeta: Floats | None = Non
         zeta: (M, N + 1) factors of parallel execution, see `MatchingProblem`.
     """
     result: Floats = (makespan(assignment, T, zeta) - makespan(optimal, T, zeta)) / assignment.shape[-1]
+    return result
+
+
+def penalised_cost(assignment: Ints, problem: MatchingProblem, *, price: float, unit: Floats) -> Floats:
+    """(...) makespan in units of `unit` plus `price` times the missing reliability.
+
+    cost(X) = f(X, T) / unit + price · max(0, gamma - reliability(X)): with `unit` the optimal makespan of the
+    round, the cost whose excess over its own minimum is the headline metric. A plan over a forbidden pair costs inf.
+
+    Args:
+        assignment: (..., N) plan.
+        problem: the rounds under the truth (..., M, N).
+        price: cost of one unit of missing mean reliability, in makespans.
+        unit: (...) seconds.
+    """
+    short = np.maximum(problem.gamma - reliability(assignment, problem.A), 0.0)
+    result: Floats = makespan(assignment, problem.T, problem.zeta) / unit + price * np.where(short > SLACK, short, 0.0)
     return result

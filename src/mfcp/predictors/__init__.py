@@ -1,0 +1,1 @@
+"""Predictors of execution time and reliability, one file per architecture."""

@@ -1,0 +1,189 @@
+"""The family of learning methods, and what one has learned for a setting."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from mfcp.data.study import Setting, gather
+from mfcp.errors import DataError
+from mfcp.files import read_json, replacing, write_json
+from mfcp.matching.problem import Floats, Ints
+from mfcp.methods.pretrain import Pretrained
+from mfcp.predictors.base import Predictor
+from mfcp.predictors.calibration import Calibration
+from mfcp.predictors.heads import Heads
+from mfcp.registry import FamilyField, Registered, import_members
+from mfcp.rules.base import Belief, Rule
+from mfcp.rules.point import Point
+
+
+class FinetuneRules(BaseModel):
+    """Section `finetune` of params.yaml: how decision-focused methods go on from the pretrained heads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    steps: int = Field(200, ge=1, description="Adam steps")
+    rounds: int = Field(32, ge=1, description="rounds per seed and step")
+    lr: float = Field(3e-3, gt=0, description="peak learning rate; cosine decay to zero")
+    clip: float = Field(1.0, gt=0, description="largest gradient norm per seed")
+    check_every: int = Field(10, ge=1, description="steps between looks at the validation rounds")
+
+
+class Method(Registered):
+    """How predictors are trained, and with which rule they decide.
+
+    A row under `methods:` of params.yaml is one member with its fields; ablations are rows, not code.
+    """
+
+    rule: FamilyField[Rule] = Point()
+
+    @abstractmethod
+    def learn(
+        self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
+    ) -> tuple[Heads, dict[str, np.ndarray]]:
+        """Heads for every seed, and the curves (S, checks) of what was watched."""
+
+    def spread(self, setting: Setting, base: Pretrained) -> Calibration:
+        """How far the heads are off; zero unless the rule asks for it (`uses_spread`)."""
+        nothing = np.zeros((len(setting.seeds), setting.clusters))
+        return Calibration(nothing, nothing)
+
+    def steps(self, rules: FinetuneRules) -> int:
+        """How often `learn` calls `advance`."""
+        return 0
+
+    def fit(
+        self, setting: Setting, base: Pretrained, rules: FinetuneRules, *, advance: Callable[[], Any] = lambda: None
+    ) -> Trained:
+        """Learn, calibrate, and tune the rule on validation rounds.
+
+        Args:
+            setting: labels, features, splits and gamma.
+            base: pretrained heads and their calibration.
+            rules: the budget of decision-focused training, the same for all.
+            advance: called once per step.
+        """
+        heads, history = self.learn(setting, base, rules, advance)
+        trained = Trained(self, heads, self.spread(setting, base), np.zeros(len(setting.seeds)), history)
+        return trained.tuned(setting)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a method learned for one setting, all seeds.
+
+    Attributes:
+        method: the method with its fields.
+        heads: a bank with one member per seed.
+        calibration: (S, M) spreads.
+        knob: (S,) the rule's knob, chosen on validation rounds.
+        history: name → (S, checks) curves.
+    """
+
+    method: Method
+    heads: Heads
+    calibration: Calibration
+    knob: Floats
+    history: dict[str, np.ndarray]
+
+    def predict(self, setting: Setting) -> tuple[Floats, Floats]:
+        """Predicted seconds and success probabilities of every task: each (S, M, n)."""
+        with torch.no_grad():
+            T, A = self.heads(torch.as_tensor(setting.Z))
+        return T.numpy(), A.numpy()
+
+    def beliefs(self, setting: Setting, rounds: Ints) -> list[Belief]:
+        """Per seed, the predictions for its rounds (S, R, N)."""
+        T, A = self.predict(setting)
+        result = []
+        for s in range(len(setting.seeds)):
+            own = rounds[s : s + 1]
+            times, reliabilities = gather(T[s], own), gather(A[s], own)
+            log_sd = np.broadcast_to(self.calibration.log_sd[s][:, None], times.shape)
+            a_sd = np.broadcast_to(self.calibration.a_sd[s][:, None], times.shape)
+            gamma = np.full(len(times), setting.gamma[s])
+            result.append(Belief(times, reliabilities, log_sd, a_sd, gamma, gather(setting.allowed, own), setting.zeta))
+        return result
+
+    def plan(self, setting: Setting, rounds: Ints, *, margin: Floats | float = 0.0) -> Ints:
+        """(S·R, N) plans for rounds (S, R, N); `margin` (or one per seed) is added to gamma."""
+        margins = np.broadcast_to(margin, len(setting.seeds))
+        price = setting.price
+        plans = [
+            self.method.rule.plan(belief, knob=float(self.knob[s]), price=price, margin=float(margins[s]))
+            for s, belief in enumerate(self.beliefs(setting, rounds))
+        ]
+        return np.concatenate(plans)
+
+    def tuned(self, setting: Setting) -> Trained:
+        """The same with the rule's knob chosen on each seed's validation rounds."""
+        rounds = setting.rounds("validation", setting.rules.validation_rounds)
+        truth = setting.problem(rounds)
+        count = rounds.shape[1]
+        knob = [
+            self.method.rule.tune(
+                belief, truth.take(np.arange(s * count, (s + 1) * count)), price=setting.price
+            )
+            for s, belief in enumerate(self.beliefs(setting, rounds))
+        ]
+        return Trained(self.method, self.heads, self.calibration, np.array(knob), self.history)
+
+    def save(self, folder: Path, name: str, setting: Setting) -> None:
+        """Write `<name>.safetensors` and `<name>.json` in a folder; no pickle."""
+        from safetensors.numpy import save_file
+
+        arrays = {f"heads.{key}": value.numpy() for key, value in self.heads.state_dict().items()}
+        arrays |= {f"history.{key}": value for key, value in self.history.items()}
+        arrays |= {"log_sd": self.calibration.log_sd, "a_sd": self.calibration.a_sd, "knob": self.knob}
+        with replacing(Path(folder) / f"{name}.safetensors") as path:
+            save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
+        content = {
+            "method": self.method.spec(),
+            "predictor": self.heads.predictor.spec(),
+            "features": setting.Z.shape[2],
+            "clusters": setting.cluster_id,
+            "seeds": setting.seeds,
+        }
+        write_json(Path(folder) / f"{name}.json", content)
+
+    @staticmethod
+    def load(folder: Path, name: str) -> Trained:
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: a file is missing, damaged or of another shape.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        register_members()
+        content = read_json(Path(folder) / f"{name}.json")
+        path = Path(folder) / f"{name}.safetensors"
+        try:
+            arrays = load_file(path)
+            heads = Heads(
+                Predictor.parse(content["predictor"]),
+                content["features"],
+                len(content["clusters"]),
+                [(seed,) for seed in content["seeds"]],
+            )
+            state = {k.removeprefix("heads."): torch.as_tensor(v) for k, v in arrays.items() if k.startswith("heads.")}
+            heads.load_state_dict(state)
+            history = {k.removeprefix("history."): v for k, v in arrays.items() if k.startswith("history.")}
+            calibration = Calibration(arrays["log_sd"], arrays["a_sd"])
+            return Trained(Method.parse(content["method"]), heads, calibration, arrays["knob"], history)
+        except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+            raise DataError(f"{path}: not a complete model ({error}); run the finetune stage again") from None
+
+
+def register_members() -> None:
+    """Make every predictor, rule and method known by name."""
+    for package in ("mfcp.predictors", "mfcp.rules", "mfcp.methods"):
+        import_members(package)

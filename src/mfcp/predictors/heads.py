@@ -1,0 +1,158 @@
+"""Time and reliability heads of a setting: two banks of predictors, trained by mean squared error (Eq. (1))."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from mfcp.predictors.base import Predictor
+
+Loss = Literal["time", "log_time"]
+
+
+class HeadTraining(BaseModel):
+    """How heads are trained before any decision is looked at."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    epochs: int = Field(300, ge=1, description="full-batch Adam steps")
+    lr: float = Field(1e-2, gt=0, description="peak learning rate; cosine decay to zero")
+    weight_decay: float = Field(1e-3, ge=0, description="decoupled, as in AdamW")
+    check_every: int = Field(5, ge=1, description="epochs between looks at the validation loss")
+
+
+class Heads(nn.Module):
+    """t = exp(centre + spread · time(z)) seconds and a = sigmoid(logit + reliability(z)), per member and cluster.
+
+    The three buffers carry the scale of the training labels, so that a fresh network predicts their average.
+    Positive times and probabilities hold by construction.
+    """
+
+    centre: Tensor
+    spread: Tensor
+    logit: Tensor
+
+    def __init__(self, predictor: Predictor, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> None:
+        super().__init__()
+        self.predictor = predictor
+        self.time = predictor.build(features, clusters, [(*s, 0) for s in seeds])
+        self.reliability = predictor.build(features, clusters, [(*s, 1) for s in seeds])
+        for name in ("centre", "spread", "logit"):
+            self.register_buffer(name, torch.zeros(len(seeds), clusters, dtype=torch.float64))
+
+    def scale_to(self, T: Tensor, A: Tensor, known: Tensor) -> None:
+        """Set the buffers from labels (M, n) on the known pairs (K, M, n)."""
+        weight = known.double()
+        count = weight.sum(-1).clamp_min(1)
+        log_t = torch.where(known, T.log(), 0.0)
+        self.centre.copy_((log_t * weight).sum(-1) / count)
+        variance = ((log_t - self.centre[..., None]) ** 2 * weight).sum(-1) / count
+        self.spread.copy_(variance.sqrt().clamp_min(1e-3))
+        mean = (torch.where(known, A, 0.0) * weight).sum(-1) / count
+        self.logit.copy_(torch.logit(mean.clamp(0.01, 0.99)))
+
+    def log_time(self, Z: Tensor) -> Tensor:
+        """(K, M, n) predicted log seconds for features Z (K, n, d), within 10 deviations of the training labels."""
+        predicted: Tensor = self.centre[..., None] + self.spread[..., None] * self.time(Z).clamp(-10.0, 10.0)
+        return predicted
+
+    def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
+        """Predicted seconds and success probabilities, each (K, M, n), for features Z (K, n, d)."""
+        return self.log_time(Z).exp(), torch.sigmoid(self.logit[..., None] + self.reliability(Z))
+
+
+def fit(
+    heads: Heads,
+    Z: Tensor,
+    T: Tensor,
+    A: Tensor,
+    train: Tensor,
+    validation: Tensor,
+    *,
+    loss: Loss,
+    training: HeadTraining,
+    advance: Callable[[], Any] = lambda: None,
+) -> Tensor:
+    """Train all heads at once by mean squared error, keeping each one's best validation checkpoint.
+
+    Eq. (1) of [Huo2025]_: squared error of t (in units of the cluster's mean time) or of log t, and of a.
+
+    Args:
+        heads: a bank of K × M pairs.
+        Z: (K, n, d) standardised features.
+        T, A: (M, n) labels; entries outside the masks may be nan.
+        train, validation: (K, M, n) pairs to learn from and to stop on.
+        loss: "time" or "log_time".
+        training: epochs, learning rate, decay.
+        advance: called once per epoch (progress bars).
+
+    Returns:
+        (checks, K) validation losses, averaged over clusters.
+    """
+    heads.scale_to(T, A, train)
+    target = torch.nan_to_num(T, nan=1.0).log(), torch.nan_to_num(A)
+    unit = _mean(torch.nan_to_num(T)[None], train)[..., None]
+
+    def errors(mask: Tensor) -> tuple[Tensor, Tensor]:
+        log_t, a = heads.log_time(Z), torch.sigmoid(heads.logit[..., None] + heads.reliability(Z))
+        gap = log_t - target[0] if loss == "log_time" else (log_t.exp() - target[0].exp()) / unit
+        return _mean(gap**2, mask), _mean((a - target[1]) ** 2, mask)
+
+    optimizer = torch.optim.AdamW(heads.parameters(), lr=training.lr, weight_decay=training.weight_decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.epochs)
+    banks = (heads.time, heads.reliability)
+    best = [Best(bank) for bank in banks]
+    seen = []
+    for epoch in range(training.epochs):
+        optimizer.zero_grad()
+        time_error, reliability_error = errors(train)
+        (time_error.sum() + reliability_error.sum()).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        advance()
+        if epoch % training.check_every == training.check_every - 1 or epoch == training.epochs - 1:
+            with torch.no_grad():
+                checks = errors(validation)
+            for keeper, value in zip(best, checks, strict=True):
+                keeper.offer(value)
+            seen.append(checks[0].mean(1) + checks[1].mean(1))
+    for keeper in best:
+        keeper.restore()
+    return torch.stack(seen)
+
+
+class Best:
+    """The parameters of a module at its lowest score, kept apart for each leading index (K, …)."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.score: Tensor | None = None
+        self.kept: list[Tensor] = []
+
+    def offer(self, score: Tensor) -> None:
+        """Keep the current parameters wherever `score` (over their leading axes) is the lowest so far."""
+        now = [p.detach().clone() for p in self.module.parameters()]
+        if self.score is None:
+            self.score, self.kept = score.clone(), now
+            return
+        better = score < self.score
+        self.score = torch.where(better, score, self.score)
+        shape = better.shape
+        self.kept = [
+            torch.where(better.reshape(shape + (1,) * (new.ndim - len(shape))), new, old)
+            for new, old in zip(now, self.kept, strict=True)
+        ]
+
+    def restore(self) -> None:
+        """Put the kept parameters back."""
+        with torch.no_grad():
+            for parameter, kept in zip(self.module.parameters(), self.kept, strict=True):
+                parameter.copy_(kept)
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """(K, M) means over the masked tasks."""
+    return torch.where(mask, values, 0.0).sum(-1) / mask.sum(-1).clamp_min(1)

@@ -1,0 +1,1 @@
+"""Decision rules: how a plan follows from predictions. One file per rule."""
