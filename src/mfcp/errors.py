@@ -1,5 +1,12 @@
 """Exceptions of mfcp: one type per remedy, each message naming what to mend."""
 
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
 
 class MfcpError(Exception):
     """Base of every error that mfcp raises on purpose; `exit_code` is the command line's."""
@@ -27,3 +34,19 @@ class InfeasibleError(MfcpError):
 
 class SolverError(MfcpError):
     """A solver failed on a valid problem: raise its limits or report a bug."""
+
+
+def guarded(action: Callable[[], Any]) -> int:
+    """Exit code of an action; errors meant for people become one line on standard error."""
+    try:
+        action()
+    except MfcpError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted: earlier results are unchanged; run again to go on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of standard output went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,12 +34,40 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)
         os.replace(temporary, path)
     except OSError as error:
-        if error.filename is None and error.errno is None:
-            raise
-        raise DataError(f"{path}: cannot write ({error.strerror or error}); free space or choose another folder") from None
+        raise DataError(
+            f"{path}: cannot write ({error.strerror or error}); free space or choose another folder"
+        ) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its place when the block ends without error.
+
+    Earlier results stay as they are until the new ones are complete; nothing stale is left among them.
+
+    Raises:
+        DataError: the parent folder cannot be written; the old folder is untouched.
+    """
+    path = Path(path)
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        temporary.chmod(0o755)
+        yield temporary
+        old = temporary.with_name(temporary.name + ".old")
+        if path.exists():
+            os.rename(path, old)
+        os.rename(temporary, path)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise DataError(f"{path}: cannot write ({error.strerror or error}); free space or choose another folder") from None
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.data.study import Setting
-from mfcp.errors import SettingsError
+from mfcp.errors import DataError, SettingsError
+from mfcp.files import read_json, replacing, write_json
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration, calibrate, folds
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
@@ -59,6 +61,50 @@ class Pretrained:
         if loss not in self.calibration:
             raise SettingsError(f"pretrain.calibrated lacks '{loss}', which a method's rule needs; add it")
         return self.calibration[loss]
+
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `<name>.safetensors` and `<name>.json` in a folder."""
+        from safetensors.numpy import save_file
+
+        arrays = {}
+        for loss, heads in self.heads.items():
+            arrays |= {f"heads.{loss}.{key}": value.numpy() for key, value in heads.state_dict().items()}
+            arrays[f"history.{loss}"] = self.history[loss]
+        for loss, calibration in self.calibration.items():
+            arrays |= {f"log_sd.{loss}": calibration.log_sd, f"a_sd.{loss}": calibration.a_sd}
+        with replacing(Path(folder) / f"{name}.safetensors") as path:
+            save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
+        rules = self.rules.model_dump(mode="json", exclude={"predictor"}) | {"predictor": self.rules.predictor.spec()}
+        write_json(Path(folder) / f"{name}.json", rules)
+
+    @staticmethod
+    def load(folder: Path, name: str, setting: Setting) -> Pretrained:
+        """Read what `save` wrote for a setting.
+
+        Raises:
+            DataError: a file is missing, damaged, or made for other features or seeds.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        rules = PretrainRules(**read_json(Path(folder) / f"{name}.json"))
+        path = Path(folder) / f"{name}.safetensors"
+        try:
+            arrays = load_file(path)
+            heads: dict[Loss, Heads] = {}
+            for loss in rules.losses:
+                heads[loss] = new_heads(setting, rules.predictor)
+                prefix = f"heads.{loss}."
+                own = {k.removeprefix(prefix): torch.as_tensor(v) for k, v in arrays.items() if k.startswith(prefix)}
+                heads[loss].load_state_dict(own)
+            calibration = {
+                loss: Calibration(arrays[f"log_sd.{loss}"], arrays[f"a_sd.{loss}"]) for loss in rules.calibrated
+            }
+            history = {loss: arrays[f"history.{loss}"] for loss in rules.losses}
+        except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+            raise DataError(f"{path}: not a complete model ({error}); run the pretrain stage again") from None
+        return Pretrained(rules, heads, calibration, history)
 
 
 def new_heads(setting: Setting, predictor: Predictor) -> Heads:

@@ -1,0 +1,63 @@
+"""From a pool to a study: settings of clusters, splits by family, and features learned on training tasks only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from mfcp.data.pool import TaskPool, draw_settings, split_tasks
+from mfcp.data.study import PARTS, Study
+from mfcp.data.tables import Tables
+from mfcp.registry import FamilyField
+from mfcp.tasks.encoder import Encoder
+from mfcp.tasks.features import build_features
+
+
+class FeaturizeRules(BaseModel):
+    """Section `featurize` of params.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    encoder: FamilyField[Encoder]
+    settings: int = Field(3, ge=1, description="how many settings A, B, C, …")
+    clusters: int = Field(3, ge=2, description="M, clusters of a setting")
+    settings_seed: int = Field(0, ge=0, description="seed of the draw of clusters")
+    seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1, description="one split and one training each")
+    train: float = Field(0.6, gt=0, lt=1, description="share of training tasks")
+    validation: float = Field(0.15, gt=0, lt=1, description="share of validation tasks; the rest are test tasks")
+
+
+def featurize(
+    tables: Tables, pool: TaskPool, rules: FeaturizeRules, *, advance: Callable[[], Any] = lambda: None
+) -> Study:
+    """Draw settings and splits, fit the encoder per seed on its training tasks, and describe every task.
+
+    Replicas of a task share its features but for the number of samples, which the user of a platform states.
+
+    Args:
+        tables: the validated log.
+        pool: tasks × clusters made from it.
+        rules: encoder, settings, seeds, shares.
+        advance: called once per seed.
+    """
+    shares = (rules.train, rules.validation, 1 - rules.train - rules.validation)
+    split = np.stack([split_tasks(pool, seed, shares) for seed in rules.seeds])
+    source, index = np.unique(pool.source_task, return_inverse=True)
+    log_samples = np.log(pool.samples)
+    Z, names = [], ()
+    for seed, part in zip(rules.seeds, split, strict=True):
+        train = np.zeros(len(source), bool)
+        train[index[part == PARTS["train"]]] = True
+        names, described = build_features(tables, source, train, rules.encoder, seed)
+        Z.append(np.column_stack([described[index], log_samples]))
+        advance()
+    return Study(
+        pool=pool,
+        settings=draw_settings(pool, rules.settings, rules.clusters, rules.settings_seed),
+        seeds=rules.seeds,
+        split=split,
+        Z=np.stack(Z),
+        feature_names=(*names, "log_samples"),
+    )

@@ -1,0 +1,107 @@
+"""Figures: bars as in the paper's Fig. 4, ratios to the baseline, and training curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mfcp.evaluation.compare import POOLED
+from mfcp.evaluation.metrics import BASELINE, METRICS
+from mfcp.files import replacing
+
+if TYPE_CHECKING:
+    from mfcp.evaluation.compare import Summary
+
+FIG4 = ("relative_regret", "penalised_excess", "reliability", "utilization")
+_WIDTH = 0.8
+
+
+def _pyplot() -> Any:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _save(figure: Any, path: Path) -> None:
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120, format="png", metadata={"Software": None})  # same bytes for same data
+    _pyplot().close(figure)
+
+
+def bars(summary: Summary, path: Path) -> None:
+    """Settings × methods × metrics with 95 % intervals, as Fig. 4 of [Huo2025]_."""
+    plt = _pyplot()
+    settings = [name for name in summary if name != POOLED]
+    methods = list(summary[settings[0]])
+    figure, axes = plt.subplots(1, len(FIG4), figsize=(4.2 * len(FIG4), 4.2), layout="constrained")
+    colours = plt.get_cmap("tab10").colors
+    for axis, metric in zip(axes, FIG4, strict=True):
+        for k, method in enumerate(methods):
+            values = [summary[s][method][metric] for s in settings]
+            mean = np.array([v["mean"] for v in values], float)
+            error = np.array([[v["mean"] - v["ci_low"], v["ci_high"] - v["mean"]] if v["n"] > 1 else [0, 0] for v in values])
+            x = np.arange(len(settings)) + (k - (len(methods) - 1) / 2) * _WIDTH / len(methods)
+            axis.bar(x, mean, _WIDTH / len(methods), yerr=error.T, color=colours[k % 10], label=method,
+                     error_kw={"elinewidth": 0.8})  # fmt: skip
+        axis.set_xticks(range(len(settings)), [f"setting {s}" for s in settings])
+        better = METRICS[metric].better
+        axis.set_title(f"{metric.replace('_', ' ')} ({'lower' if better == 'low' else 'higher'} is better)", fontsize=10)
+        if metric in ("reliability", "utilization"):
+            low = min(summary[s][m][metric]["mean"] for s in settings for m in methods)
+            axis.set_ylim(bottom=max(0.0, low - 0.1))
+        else:  # TAM is far off: the others stay readable on a logarithmic axis
+            axis.set_yscale("symlog", linthresh=0.02)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(8, len(methods)), fontsize=9)
+    _save(figure, path)
+
+
+def ratios(summary: Summary, path: Path) -> None:
+    """Each method's headline metric over the baseline's, per setting and pooled, with paired intervals."""
+    plt = _pyplot()
+    names = list(summary)
+    methods = [m for m in summary[names[0]] if m != BASELINE and "vs_tsm" in summary[names[0]][m]]
+    figure, axis = plt.subplots(figsize=(7, 0.55 * len(methods) + 1.8), layout="constrained")
+    for k, name in enumerate(names):
+        values = [summary[name][m]["vs_tsm"] for m in methods]
+        mean = np.array([v["mean"] for v in values], float)
+        error = np.array([[v["mean"] - v["ci_low"], v["ci_high"] - v["mean"]] for v in values], float).T
+        y = np.arange(len(methods)) + 0.15 * (k - (len(names) - 1) / 2)
+        strong = name == POOLED
+        axis.errorbar(mean, y, xerr=np.maximum(error, 0), fmt="D" if strong else "o", ms=6 if strong else 4, capsize=2,
+                      color="black" if strong else None, label=name)  # fmt: skip
+    axis.axvline(1.0, color="grey", lw=0.8)
+    axis.set_yticks(range(len(methods)), methods)
+    axis.invert_yaxis()
+    axis.set_xscale("log")
+    axis.set_xlabel(f"penalised excess / {BASELINE}'s, 95 % paired bootstrap (left of 1 is better)")
+    axis.legend(fontsize=8)
+    _save(figure, path)
+
+
+def curves(history: dict[str, dict[str, np.ndarray]], path: Path) -> None:
+    """Validation cost during decision-focused training: mean over seeds and its spread, a line per method and setting.
+
+    Args:
+        history: "setting/method" → curve name → (S, checks).
+        path: the PNG.
+    """
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+    for label, own in history.items():
+        values = own.get("validation.penalised_cost")
+        if values is None:
+            continue
+        x = np.linspace(0, 1, values.shape[1])
+        mean = values.mean(axis=0)
+        axis.plot(x, mean, label=label)
+        axis.fill_between(x, mean - values.std(axis=0), mean + values.std(axis=0), alpha=0.12)
+    axis.set_xlabel("share of training steps")
+    axis.set_ylabel("penalised cost on validation rounds")
+    if axis.lines:
+        axis.legend(fontsize=8)
+    _save(figure, path)

@@ -1,0 +1,35 @@
+"""The files of a comparison: metrics.json, rounds.parquet, the tables as Markdown and the figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mfcp.evaluation import plots
+from mfcp.evaluation.benchmark import Outcome
+from mfcp.evaluation.compare import Summary
+from mfcp.evaluation.table import markdown
+from mfcp.files import replacing, write_json
+
+
+def write_outcome(outcome: Outcome, folder: Path) -> None:
+    """Everything about an in-memory benchmark in one folder."""
+    write_json(folder / "metrics.json", outcome.summary)
+    with replacing(folder / "rounds.parquet") as path:
+        outcome.rounds.to_parquet(path, index=False)
+    notes = [f"Emulated, not measured: {', '.join(outcome.pool.emulated)}."] if outcome.pool.emulated else []
+    write_tables(outcome.summary, folder / "comparison.md", notes)
+    write_figures(outcome.summary, folder)
+    plots.curves(outcome.history, folder / "training.png")
+
+
+def write_tables(summary: Summary, path: Path, notes: list[str]) -> None:
+    """The comparison tables as Markdown, with what a reader must know beside them."""
+    with replacing(path) as temporary:
+        temporary.write_text("\n".join(["# Comparison of methods", "", *notes, "", markdown(summary)]), encoding="utf-8")
+
+
+def write_figures(summary: Summary, folder: Path) -> None:
+    """bars.png and, where there is a baseline, ratios.png."""
+    plots.bars(summary, folder / "bars.png")
+    if any("vs_tsm" in metrics for metrics in next(iter(summary.values())).values()):
+        plots.ratios(summary, folder / "ratios.png")

@@ -1,0 +1,26 @@
+"""Progress bars for a person watching; silence in logs and pipes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on standard error that goes on by one at each call of what is yielded.
+
+    Without a terminal it prints one line at the start instead, so that a log shows what is under way.
+    """
+    if not sys.stderr.isatty():
+        print(f"{description} …", file=sys.stderr, flush=True)
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,108 @@
+"""params.yaml as typed, frozen sections; every unknown key or method is an error naming its path."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import ValidationError
+
+from mfcp.errors import SettingsError
+from mfcp.registry import explain
+
+if TYPE_CHECKING:
+    from mfcp.methods.base import Method
+
+# Each section's class stands beside the code that it configures and is imported when the section is read,
+# so that a stage pays only for what it uses.
+SECTIONS = {
+    "ingest": "mfcp.stages.ingest:IngestRules",
+    "validate": "mfcp.stages.validate:ValidateRules",
+    "pool": "mfcp.data.pool:PoolRules",
+    "featurize": "mfcp.data.featurize:FeaturizeRules",
+    "matching": "mfcp.data.study:RoundRules",
+    "pretrain": "mfcp.methods.pretrain:PretrainRules",
+    "finetune": "mfcp.methods.base:FinetuneRules",
+    "evaluate": "mfcp.evaluation.metrics:EvaluateRules",
+}
+
+
+class Settings:
+    """The sections of a params file, each validated when first asked for.
+
+    Args:
+        content: section name → mapping, as YAML gives it.
+        where: the file's name for messages.
+
+    Raises:
+        SettingsError: a section that does not exist.
+    """
+
+    def __init__(self, content: dict[str, Any], where: str = "params.yaml") -> None:
+        unknown = sorted(set(content) - set(SECTIONS) - {"methods"})
+        if unknown:
+            known = ", ".join([*SECTIONS, "methods"])
+            raise SettingsError(f"{where}: unknown section '{unknown[0]}'; known: {known}")
+        self.content = content
+        self.where = where
+
+    @staticmethod
+    def load(path: Path) -> Settings:
+        """Read a params file.
+
+        Raises:
+            SettingsError: missing file, invalid YAML, or not a mapping of sections.
+        """
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SettingsError(f"{path}: no such file; run in the repository root") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(content, dict):
+            raise SettingsError(f"{path}: expected a mapping of sections, got {type(content).__name__}")
+        return Settings(content, str(path))
+
+    def section(self, name: str) -> Any:
+        """The validated section; a missing one takes all its defaults.
+
+        Raises:
+            SettingsError: naming every wrong key of the section.
+        """
+        if name == "pretrain":
+            from mfcp.methods.base import register_members
+
+            register_members()
+        module, _, cls = SECTIONS[name].partition(":")
+        try:
+            return getattr(importlib.import_module(module), cls)(**(self.content.get(name) or {}))
+        except ValidationError as error:
+            raise SettingsError(f"{self.where}: {name}.{explain(error)}") from None
+        except SettingsError as error:
+            raise SettingsError(f"{self.where}: {name}: {error}") from None
+        except TypeError as error:
+            raise SettingsError(f"{self.where}: {name} must be a mapping ({error})") from None
+
+    @cached_property
+    def methods(self) -> dict[str, Method]:
+        """label → method, in the order of the file.
+
+        Raises:
+            SettingsError: an unknown kind, rule, gradient or field, naming the row.
+        """
+        from mfcp.methods.base import Method, register_members
+
+        register_members()
+        rows = self.content.get("methods") or {}
+        if not isinstance(rows, dict) or not rows:
+            raise SettingsError(f"{self.where}: methods must map at least one label to a method")
+        result = {}
+        for label, row in rows.items():
+            try:
+                result[str(label)] = Method.parse(row)
+            except SettingsError as error:
+                raise SettingsError(f"{self.where}: methods.{label}: {error}") from None
+        return result

@@ -1,0 +1,35 @@
+"""Stage ingest: a source of logs → data/raw, tables of the log schema."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mfcp.data.sources import Source
+from mfcp.data.tables import write_tables
+from mfcp.files import replacing_folder
+from mfcp.registry import FamilyField, import_members
+from mfcp.settings import Settings
+from mfcp.stages.base import RAW, main
+
+import_members("mfcp.data.sources")
+
+
+class IngestRules(BaseModel):
+    """Section `ingest` of params.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    source: FamilyField[Source]
+    seed: int = Field(0, ge=0, description="seed of emulated logs")
+
+
+def run(settings: Settings) -> None:
+    """Read the source and write its tables."""
+    rules: IngestRules = settings.section("ingest")
+    tables = rules.source.read(rules.seed)
+    with replacing_folder(RAW) as folder:
+        write_tables(tables, folder)
+    print(", ".join(f"{name}: {len(table)} rows" for name, table in tables.items()))
+
+
+if __name__ == "__main__":
+    main(run)
