@@ -1,0 +1,109 @@
+"""Columns into the schema's types, cell by cell: what does not convert is named, not fatal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mfcp.data.schema import Column, Kind, Table
+
+DTYPES: dict[Kind, str] = {"text": "str", "integer": "Int64", "real": "float64", "time": "datetime64[us, UTC]"}
+
+
+@dataclass(frozen=True)
+class Coerced:
+    """A table in the schema's types.
+
+    Attributes:
+        frame: every schema column in its type, optional ones that were absent all empty, cells that do not
+            convert empty; then the columns that the schema does not know.
+        wrong: column → mask of the rows whose cell does not convert; only columns that have one.
+        raw: the table as it came.
+    """
+
+    frame: pd.DataFrame
+    wrong: dict[str, np.ndarray[Any, np.dtype[np.bool_]]]
+    raw: pd.DataFrame
+
+    @property
+    def lenient(self) -> pd.DataFrame:
+        """`frame`, but columns with a cell that does not convert as they came."""
+        return self.frame.assign(**{name: self.raw[name] for name in self.wrong})
+
+
+def coerce(table: Table, frame: pd.DataFrame) -> Coerced:
+    """The table in the schema's types; required columns must be there (`tables.check_columns`)."""
+    raw = frame.reset_index(drop=True)
+    columns: dict[str, Any] = {}
+    wrong = {}
+    for column in table.columns:
+        if column.name not in raw:
+            columns[column.name] = pd.Series(None, index=raw.index, dtype=DTYPES[column.kind])
+            continue
+        values, bad = _convert(column, raw[column.name])
+        columns[column.name] = values
+        if bad.any():
+            wrong[column.name] = bad
+    known = {c.name for c in table.columns}
+    others = {str(name): raw[name] for name in raw.columns if name not in known}
+    return Coerced(pd.DataFrame({**columns, **others}, index=raw.index), wrong, raw)
+
+
+def _convert(column: Column, values: pd.Series[Any]) -> tuple[pd.Series[Any], np.ndarray[Any, np.dtype[np.bool_]]]:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(values.cat.categories.dtype)
+    empty = values.isna().to_numpy(bool)
+    if values.dtype == DTYPES[column.kind] and column.kind != "text":
+        return values, np.zeros(len(values), bool)
+    if pd.api.types.is_string_dtype(values.dtype) or values.dtype == object:
+        empty = empty | (values == "").to_numpy(bool, na_value=False)
+    converted = {"text": _text, "integer": _integer, "real": _real, "time": _time}[column.kind](values.mask(empty))
+    converted = converted.astype(DTYPES[column.kind])
+    return converted, converted.isna().to_numpy(bool) & ~empty
+
+
+def _text(values: pd.Series[Any]) -> pd.Series[Any]:
+    if isinstance(values.dtype, pd.StringDtype):
+        return values
+    if pd.api.types.is_integer_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype):
+        return values.astype("Int64").astype("string")
+    # Numbers that name a thing (task 17) are fine; anything else is a wrong type.
+    return values.astype(object).map(_name, na_action="ignore").astype("str")
+
+
+def _name(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | np.integer) and not isinstance(value, bool) else None
+
+
+def _number(values: pd.Series[Any]) -> pd.Series[Any]:
+    if pd.api.types.is_bool_dtype(values.dtype) or pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return pd.Series(np.nan, index=values.index)
+    if values.dtype == object:
+        values = values.where(values.map(lambda v: isinstance(v, str | int | float | np.number) and v is not True
+                                         and v is not False), None)
+    return pd.to_numeric(values, errors="coerce")
+
+
+def _real(values: pd.Series[Any]) -> pd.Series[Any]:
+    return _number(values).astype("float64")
+
+
+def _integer(values: pd.Series[Any]) -> pd.Series[Any]:
+    numbers = _number(values)
+    if pd.api.types.is_integer_dtype(numbers.dtype):
+        return numbers
+    whole = numbers.notna() & (numbers % 1 == 0) & (numbers.abs() < 2**63)
+    return numbers.where(whole, np.nan).astype("Int64")
+
+
+def _time(values: pd.Series[Any]) -> pd.Series[Any]:
+    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
+        # A bare number could be seconds or milliseconds since some epoch: only text says which time it is.
+        values = values.where(values.map(lambda v: not isinstance(v, int | float)), None)
+        return pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601")
+    return pd.to_datetime(values, utc=True)

@@ -1,0 +1,106 @@
+"""Folders of log tables in Parquet, CSV or JSON Lines: whole files in, whole files out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from mfcp.data.formats import READERS, WRITERS
+from mfcp.data.schema import SCHEMA, Table
+from mfcp.errors import DataError
+from mfcp.files import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tables = dict[str, "pd.DataFrame"]
+"""The tables of a log by name, see `mfcp.data.schema.SCHEMA`."""
+
+Format = Literal["parquet", "csv", "jsonl"]
+
+
+def read_tables(folder: Path) -> Tables:
+    """The tables of a folder in the log schema; other files are ignored.
+
+    Columns arrive in the schema's types. One in which a cell does not convert stays as it was read, so that
+    `mfcp.data.validation.validate` can quarantine the row instead of losing the whole log.
+
+    Args:
+        folder: holds one file a table, `<table>.parquet`, `.csv` or `.jsonl`.
+
+    Raises:
+        DataError: no such folder, a required table is missing or there twice, a file is damaged, empty or in
+            another encoding, a required column is missing.
+    """
+    from mfcp.data.coercion import coerce
+
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; expected one that holds {', '.join(_needed())}")
+    tables: Tables = {}
+    for table in SCHEMA.values():
+        path = _file_of(folder, table)
+        if path is None:
+            continue
+        frame = READERS[path.suffix](path)
+        check_columns(table, frame, str(path))
+        if table.required and frame.empty:
+            raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
+        tables[table.name] = coerce(table, frame).lenient
+    return tables
+
+
+def write_tables(tables: Tables, folder: Path, *, format: Format = "parquet") -> list[Path]:
+    """Write one file a table, each whole or not at all; the same tables give the same bytes.
+
+    A file of the same table in another format is removed afterwards: a folder holds each table once.
+
+    Raises:
+        DataError: a table that the schema does not know, or a folder that cannot be written.
+    """
+    unknown = sorted(set(tables) - set(SCHEMA))
+    if unknown:
+        raise DataError(f"unknown table '{unknown[0]}'; the log schema has {', '.join(SCHEMA)}")
+    paths = []
+    for name, frame in tables.items():
+        path = Path(folder) / f"{name}.{format}"
+        with replacing(path) as temporary:
+            WRITERS[path.suffix](frame, temporary)
+        for suffix in READERS:
+            if suffix != path.suffix:
+                path.with_suffix(suffix).unlink(missing_ok=True)
+        paths.append(path)
+    return paths
+
+
+def check_columns(table: Table, frame: pd.DataFrame, where: str) -> None:
+    """Raise a DataError unless every required column is there once."""
+    seen = [str(column) for column in frame.columns]
+    missing = [c.name for c in table.columns if c.required and c.name not in seen]
+    if missing:
+        raise DataError(
+            f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {', '.join(seen) or 'none'}; "
+            "add the column (its cells may be empty where docs/data.md says so)"
+        )
+    twice = sorted({c for c in seen if seen.count(c) > 1})
+    if twice:
+        raise DataError(f"{where}: column {', '.join(twice)} occurs twice; keep one")
+
+
+def _file_of(folder: Path, table: Table) -> Path | None:
+    found = [folder / f"{table.name}{suffix}" for suffix in READERS if (folder / f"{table.name}{suffix}").exists()]
+    if len(found) > 1:
+        names = " and ".join(p.name for p in found)
+        raise DataError(f"{folder}: {names} both hold table '{table.name}'; keep one of them")
+    if not found and table.required:
+        seen = sorted(p.name for p in folder.iterdir())
+        listed = ", ".join(seen[:20]) or "nothing"
+        raise DataError(
+            f"{folder}: table '{table.name}' is missing; expected {' or '.join(table.name + s for s in READERS)}, "
+            f"saw {listed}"
+        )
+    return found[0] if found else None
+
+
+def _needed() -> list[str]:
+    return [f"{t.name}.parquet" for t in SCHEMA.values() if t.required]
