@@ -1,0 +1,92 @@
+# Every command of a checkout; `make` alone lists them. Needs Python 3.11 or newer, pip and make.
+#
+#   PYTHON=/some/python3.12 make run     builds .venv with that Python (default: the first suitable one found)
+#   PORT=5001 make ui                    another port
+
+VENV := .venv
+PORT ?= 5000
+CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3.13 python3 python)
+
+# DVC starts stages as `python -m mfcp.stages.…`: that must be the environment's Python.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+unexport PYTHONHOME PYTHONPATH
+
+# No tool reports anything to anyone (the same list as src/mfcp/telemetry.py, held equal by a test).
+export DO_NOT_TRACK := true
+export DVC_NO_ANALYTICS := 1
+export GX_ANALYTICS_ENABLED := false
+export HF_HUB_DISABLE_TELEMETRY := 1
+export MLFLOW_DISABLE_TELEMETRY := true
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
+export RAY_USAGE_STATS_ENABLED := 0
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench ui flow schedule lock
+.DELETE_ON_ERROR:
+
+help: ## list these commands
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+setup: $(VENV)/.ready ## make .venv from requirements.lock (the other commands do it when needed)
+
+run: $(VENV)/.ready ## run the pipeline on the default data and print the comparison of methods
+	@dvc repro
+	@mfcp table data/reports/metrics.json
+
+test: lint ## lint, types, and all tests
+	@python -m pytest
+
+lint: $(VENV)/.ready ## ruff and mypy
+	@ruff check .
+	@ruff format --check .
+	@mypy
+
+bench: $(VENV)/.ready ## run every benchmark; peers that are not installed are skipped with a reason
+	@failed=; for program in benchmarks/*.py; do \
+	  [ -e "$$program" ] || continue; \
+	  echo "== $$program"; python "$$program" || failed="$$failed $$program"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+ui: $(VENV)/.ready ## MLflow's pages over mlruns/, on this machine only
+	@[ -e mlruns/mlflow.db ] || { echo "no tracked runs yet: 'make run' first" >&2; exit 1; }
+	@echo "MLflow: http://127.0.0.1:$(PORT)  (Ctrl-C ends it)"
+	@mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --host 127.0.0.1 --port $(PORT) --workers 1
+
+flow: $(VENV)/.ready ## run the pipeline once through Prefect, with a temporary server
+	@python -m flows.pipeline
+
+schedule: $(VENV)/.ready ## Prefect server, the deployments of prefect.yaml and a worker, until Ctrl-C
+	@python -m flows.service
+
+lock: $(VENV)/.ready ## write requirements.lock from .venv (after an upgrade that passes `make test`)
+	@{ grep '^#' requirements.lock; \
+	   python -m pip freeze --all --exclude mfcp --exclude pip | sed 's/+cpu$$//' | LC_ALL=C sort -f; } > requirements.lock.new
+	@mv requirements.lock.new requirements.lock
+
+# Two steps, each its own stamp: the packages take minutes and are redone only when the lock changes. An
+# installation that was cut short may lack files that pip believes in, so the next one starts over.
+$(VENV)/.locked: requirements.lock
+	@if [ -e $(VENV)/.unfinished ]; then echo "set-up: the last one was interrupted; starting over"; rm -rf $(VENV); fi
+	@if [ ! -x $(VENV)/bin/python ]; then \
+	  for python in $(CANDIDATES); do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "set-up: needs Python 3.11 or newer; tried: $(CANDIDATES). Give one: make PYTHON=/path/to/python3.11 …" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "set-up: making $(VENV) with $$($$found --version)"; \
+	  mkdir -p $(VENV); touch $(VENV)/.unfinished; \
+	  $$found -m venv $(VENV) || { echo "set-up: this Python has no working venv module; install it or give another PYTHON" >&2; exit 1; }; \
+	fi
+	@echo "set-up: installing $$(grep -c == requirements.lock) packages from requirements.lock (minutes the first time)"
+	@touch $(VENV)/.unfinished
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@rm $(VENV)/.unfinished
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.locked pyproject.toml
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "set-up: done"
