@@ -1,0 +1,200 @@
+"""From validated log tables to a task pool, with stated stand-ins for what a log does not tell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from mfcp.data.failures import FailureModel, emulate_failures, memory_pressure
+from mfcp.data.samples import LogNormal, SamplesRule
+from mfcp.data.splits import family_of
+from mfcp.data.task_pool import TaskPool
+from mfcp.data.times import Cells, balanced_pools, floats, measure_cells, pair_index
+from mfcp.errors import DataError
+from mfcp.matching.problem import Bools, Floats, Ints
+from mfcp.registry import FamilyField
+
+if TYPE_CHECKING:
+    from mfcp.data.tables import Tables
+
+ENOUGH_RUNS = 5
+"""Finished runs a pair (median) from which `failures: auto` trusts the log's own shares."""
+
+
+class PoolRules(BaseModel):
+    """How a pool is made of a log: section `pool` of params.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    samples: FamilyField[SamplesRule] = Field(LogNormal(), description="samples of a task where the log tells none")
+    pools: Literal["balanced", "asis"] = Field("balanced", description="draw pool sizes, or take the log's")
+    failures: Literal["auto", "observed", "emulated", "off"] = Field("auto", description="where reliability comes from")
+    failure_model: FailureModel = FailureModel()
+    replicas: Literal["auto"] | PositiveInt = Field("auto", description="copies of a task with other drawn samples")
+    replica_target: int = Field(200, ge=1, description="tasks that replicas: auto fills a small log up to")
+    min_tasks_per_cluster: int = Field(20, ge=1, description="tasks measured on a cluster that a predictor needs")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Which clusters, and which tasks in how many copies, enter the pool; all (M',) or (n',)."""
+
+    cluster: Ints
+    task: Ints
+    copy: Ints
+    drawn: Bools  # samples come from the rule
+
+
+def build_pool(tables: Tables, rules: PoolRules, *, seed: int) -> TaskPool:
+    """The task pool of validated tables.
+
+    Execution time of a pair: mean `duration_s` of its succeeded runs, else samples / (pool_size · samples_per_s).
+    Samples come from the task, else from its runs that tell both a duration and a throughput, else from
+    `rules.samples`; a task that has durations but no samples by any of these keeps only the pairs with a duration,
+    since emulated work would not compare with measured work.
+
+    Args:
+        tables: tasks, clusters, runs and maybe truth, as `validate` returns them.
+        rules: what stands in for what the log does not tell.
+        seed: of everything drawn.
+
+    Raises:
+        DataError: fewer than two clusters have enough tasks.
+    """
+    tasks, clusters = tables["tasks"], tables["clusters"]
+    logged = np.where(np.isfinite(sizes := floats(clusters["pool_size"])), sizes, 1.0)
+    cells = measure_cells(tables, logged)
+    rows, notes = _choose(tables, cells, rules)
+    i, j = rows.cluster, rows.task
+    task_id, flops = tasks["task_id"].to_numpy(str)[j], floats(tasks["flops"])[j]
+    samples = cells.samples[j].copy()
+    draw = rules.samples.draw(list(task_id), list(rows.copy), flops, seed=seed)
+    samples[rows.drawn] = draw[rows.drawn]
+    duration = cells.duration[np.ix_(i, j)]
+    T = np.where(np.isfinite(duration), duration, samples * cells.per_unit[np.ix_(i, j)] / logged[i, None])
+    pool_size = balanced_pools(T, logged[i], seed=seed) if rules.pools == "balanced" else logged[i]
+    shrink = (logged[i] / pool_size)[:, None]
+    T, true = T * shrink, _truth(tables, i, j)
+    T_true = None if true is None else np.where(np.isfinite(true[0]), true[0] * shrink, T)
+    allowed = np.isfinite(T)
+    source = _failure_source(rules, cells, i, j, has_truth=true is not None)
+    A, runs, A_true = _reliability(source, rules, tables, cells, rows, T if T_true is None else T_true, seed)
+    if source == "observed" and true is not None:
+        A_true = np.where(np.isfinite(true[1]), true[1], A)
+    flags = {
+        "runs": true is not None,
+        "samples": bool(rows.drawn.any()),
+        "pool_size": rules.pools == "balanced",
+        "failures": source == "emulated",
+    }
+    return TaskPool(
+        task_id=np.array([t if c == 0 else f"{t}#{c + 1}" for t, c in zip(task_id, rows.copy, strict=True)], np.str_),
+        family=_families(tables)[j],
+        source_task=task_id,
+        cluster_id=clusters["cluster_id"].to_numpy(str)[i],
+        T=T,
+        A=A,
+        runs=runs,
+        allowed=allowed,
+        samples=samples,
+        pool_size=pool_size,
+        T_true=T_true,
+        A_true=A_true,
+        emulated=tuple(name for name, value in flags.items() if value),
+        notes=tuple(notes),
+    )
+
+
+def _choose(tables: Tables, cells: Cells, rules: PoolRules) -> tuple[_Rows, list[str]]:
+    """Clusters with enough tasks, tasks with a time on one of them, and their copies."""
+    timed = np.isfinite(cells.duration).any(axis=0)
+    drawn = ~np.isfinite(cells.samples) & ~timed
+    usable = np.isfinite(cells.duration) | (np.isfinite(cells.per_unit) & (np.isfinite(cells.samples) | drawn))
+    copies = _copies(rules, drawn & usable.any(axis=0), int(usable.any(axis=0).sum()))
+    per_cluster = (usable * np.where(drawn, copies, 1)).sum(axis=1)
+    kept = per_cluster >= rules.min_tasks_per_cluster
+    notes = [
+        f"cluster {name} left out: {count} of its tasks have a time, pool.min_tasks_per_cluster is "
+        f"{rules.min_tasks_per_cluster}"
+        for name, count, keep in zip(tables["clusters"]["cluster_id"], per_cluster, kept, strict=True)
+        if not keep
+    ]
+    if kept.sum() < 2:
+        shown = "; ".join(notes[:3])
+        raise DataError(
+            f"runs: {int(kept.sum())} of {len(kept)} clusters have enough tasks with a succeeded run, matching needs 2 "
+            f"({shown}); profile more tasks or lower pool.min_tasks_per_cluster"
+        )
+    present = usable[kept].any(axis=0)
+    if not present.all():
+        notes.append(f"{int((~present).sum())} of {len(present)} tasks left out: no time on any cluster of the pool")
+    source = np.flatnonzero(present)
+    number = np.where(drawn[source], copies, 1)
+    task = np.repeat(source, number)
+    copy = np.concatenate([np.arange(k) for k in number])
+    return _Rows(np.flatnonzero(kept), task, copy, drawn[task]), notes
+
+
+def _copies(rules: PoolRules, drawn: Bools, count: int) -> int:
+    """Copies of each task whose samples are drawn; measured work is never copied."""
+    if not rules.samples.varied or not drawn.any():
+        return 1
+    if rules.replicas != "auto":
+        return rules.replicas
+    missing = rules.replica_target - (count - int(drawn.sum()))
+    return max(1, math.ceil(missing / int(drawn.sum())))
+
+
+def _failure_source(rules: PoolRules, cells: Cells, i: Ints, j: Ints, *, has_truth: bool) -> str:
+    """Observed, emulated or off; `auto` trusts a log with failures and enough runs a pair."""
+    if rules.failures != "auto":
+        return rules.failures
+    finished, succeeded = cells.finished[np.ix_(i, j)], cells.succeeded[np.ix_(i, j)]
+    tried = finished > 0
+    counted = bool((succeeded < finished).any()) and float(np.median(finished[tried])) >= ENOUGH_RUNS
+    return "observed" if has_truth or counted else "emulated"
+
+
+def _reliability(
+    source: str, rules: PoolRules, tables: Tables, cells: Cells, rows: _Rows, T: Floats, seed: int
+) -> tuple[Floats, Ints, Floats | None]:
+    """Observed shares (M, n), runs behind them (M, n), and probabilities (M, n) where they are emulated."""
+    i, j = rows.cluster, rows.task
+    if source == "off":
+        return np.where(np.isfinite(T), 1.0, np.nan), np.zeros(T.shape, np.int64), None
+    if source == "observed":
+        runs = cells.finished[np.ix_(i, j)]
+        share = np.where(runs > 0, cells.succeeded[np.ix_(i, j)] / np.maximum(runs, 1), np.nan)
+        return share, runs, None
+    tasks = tables["tasks"]
+    pressure = memory_pressure({c: floats(tasks[c])[j] for c in ("param_count", "activations", "batch_size")})
+    memory = floats(tables["clusters"]["memory_bytes"])[i]
+    emulated = emulate_failures(rules.failure_model, T, pressure, memory, seed=seed)
+    return emulated.share, emulated.runs, emulated.probability
+
+
+def _truth(tables: Tables, i: Ints, j: Ints) -> tuple[Floats, Floats] | None:
+    """Expected seconds and reliability (M, n) of table truth, nan where it has no row; None without the table."""
+    if "truth" not in tables:
+        return None
+    truth = tables["truth"]
+    cluster, task = pair_index(tables, truth)
+    matrices = []
+    for column in ("duration_s", "reliability"):
+        matrix = np.full((len(tables["clusters"]), len(tables["tasks"])), np.nan)
+        matrix[cluster, task] = floats(truth[column])
+        matrices.append(matrix[np.ix_(i, j)])
+    return matrices[0], matrices[1]
+
+
+def _families(tables: Tables) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+    """(n,) the log's family, else the model's first word, else the task itself."""
+    tasks = tables["tasks"]
+    from_model = tasks["model"].map(family_of, na_action="ignore")
+    result: np.ndarray[tuple[int], np.dtype[np.str_]] = (
+        tasks["family"].fillna(from_model).fillna(tasks["task_id"]).to_numpy(str)
+    )
+    return result
