@@ -82,11 +82,11 @@ $(VENV)/.locked: requirements.lock
 	fi
 	@echo "set-up: installing $$(grep -c == requirements.lock) packages from requirements.lock (minutes the first time)"
 	@touch $(VENV)/.unfinished
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --requirement requirements.lock
 	@rm $(VENV)/.unfinished
 	@touch $@
 
 $(VENV)/.ready: $(VENV)/.locked pyproject.toml
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 	@echo "set-up: done"
