@@ -13,7 +13,7 @@ from mfcp.data.failures import FailureModel, emulate_failures, memory_pressure
 from mfcp.data.samples import LogNormal, SamplesRule
 from mfcp.data.splits import family_of
 from mfcp.data.task_pool import TaskPool
-from mfcp.data.times import Cells, balanced_pools, floats, measure_cells, pair_index
+from mfcp.data.times import Cells, balanced_pools, floats, measure_cells, pair_index, task_effects
 from mfcp.errors import DataError
 from mfcp.matching.problem import Bools, Floats, Ints
 from mfcp.registry import FamilyField
@@ -29,13 +29,21 @@ class PoolRules(BaseModel):
     """How a pool is made of a log: section `pool` of params.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    samples: FamilyField[SamplesRule] = Field(LogNormal(), description="samples of a task where the log tells none")
-    pools: Literal["balanced", "asis"] = Field("balanced", description="draw pool sizes, or take the log's")
-    failures: Literal["auto", "observed", "emulated", "off"] = Field("auto", description="where reliability comes from")
+    samples: FamilyField[SamplesRule] = Field(
+        default=LogNormal(), description="samples of a task where the log tells none"
+    )
+    pools: Literal["balanced", "asis"] = Field(default="balanced", description="draw pool sizes, or take the log's")
+    failures: Literal["auto", "observed", "emulated", "off"] = Field(
+        default="auto", description="where reliability comes from"
+    )
     failure_model: FailureModel = FailureModel()
-    replicas: Literal["auto"] | PositiveInt = Field("auto", description="copies of a task with other drawn samples")
-    replica_target: int = Field(200, ge=1, description="tasks that replicas: auto fills a small log up to")
-    min_tasks_per_cluster: int = Field(20, ge=1, description="tasks measured on a cluster that a predictor needs")
+    replicas: Literal["auto"] | PositiveInt = Field(
+        default="auto", description="copies of a task with other drawn samples"
+    )
+    replica_target: int = Field(default=200, ge=1, description="tasks that replicas: auto fills a small log up to")
+    min_tasks_per_cluster: int = Field(
+        default=20, ge=1, description="tasks measured on a cluster that a predictor needs"
+    )
 
 
 @dataclass(frozen=True)
@@ -69,9 +77,9 @@ def build_pool(tables: Tables, rules: PoolRules, *, seed: int) -> TaskPool:
     cells = measure_cells(tables, logged)
     rows, notes = _choose(tables, cells, rules)
     i, j = rows.cluster, rows.task
-    task_id, flops = tasks["task_id"].to_numpy(str)[j], floats(tasks["flops"])[j]
+    task_id = tasks["task_id"].to_numpy(str)[j]
     samples = cells.samples[j].copy()
-    draw = rules.samples.draw(list(task_id), list(rows.copy), flops, seed=seed)
+    draw = rules.samples.draw(list(task_id), list(rows.copy), _work_per_sample(tables, cells)[j], seed=seed)
     samples[rows.drawn] = draw[rows.drawn]
     duration = cells.duration[np.ix_(i, j)]
     T = np.where(np.isfinite(duration), duration, samples * cells.per_unit[np.ix_(i, j)] / logged[i, None])
@@ -174,6 +182,22 @@ def _reliability(
     memory = floats(tables["clusters"]["memory_bytes"])[i]
     emulated = emulate_failures(rules.failure_model, T, pressure, memory, seed=seed)
     return emulated.share, emulated.runs, emulated.probability
+
+
+def _work_per_sample(tables: Tables, cells: Cells) -> Floats:
+    """(n,) FLOPs of one sample; where unknown the model's mean measured seconds per sample, scaled to FLOPs.
+
+    The mean is over all tasks of the model, so that a task's drawn samples do not tell its own speed.
+    """
+    tasks = tables["tasks"]
+    flops = floats(tasks["flops"])
+    flops = np.where(flops > 0, flops, np.nan)
+    log_seconds = task_effects(cells.per_unit)
+    both = np.isfinite(flops) & np.isfinite(log_seconds)
+    offset = float(np.median(np.log(flops[both]) - log_seconds[both])) if both.any() else 0.0
+    model = tasks["model"].fillna(tasks["task_id"])
+    by_model = model.to_frame().assign(log=log_seconds).groupby("model")["log"].transform("mean").to_numpy(np.float64)
+    return np.where(np.isfinite(flops), flops, np.exp(by_model + offset))
 
 
 def _truth(tables: Tables, i: Ints, j: Ints) -> tuple[Floats, Floats] | None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mfcp.data.schema import Column, Kind, Table
 
-DTYPES: dict[Kind, str] = {"text": "str", "integer": "Int64", "real": "float64", "time": "datetime64[us, UTC]"}
+DTYPES: dict[Kind, Any] = {"text": "str", "integer": "Int64", "real": "float64", "time": "datetime64[us, UTC]"}
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,10 @@ def _number(values: pd.Series[Any]) -> pd.Series[Any]:
     if pd.api.types.is_bool_dtype(values.dtype) or pd.api.types.is_datetime64_any_dtype(values.dtype):
         return pd.Series(np.nan, index=values.index)
     if values.dtype == object:
-        values = values.where(values.map(lambda v: isinstance(v, str | int | float | np.number) and v is not True
-                                         and v is not False), None)
+        values = values.where(
+            values.map(lambda v: isinstance(v, str | int | float | np.number) and v is not True and v is not False),
+            None,
+        )
     return pd.to_numeric(values, errors="coerce")
 
 

@@ -33,7 +33,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: not a whole Parquet file ({reason}); copy or write it again") from None
-    frame = table.to_pandas(ignore_metadata=True)
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     for name in table.column_names:
         column = table.column(name)
         if pa.types.is_integer(column.type) and column.null_count:
@@ -60,8 +60,11 @@ def _read_csv(path: Path) -> pd.DataFrame:
         table = pyarrow.csv.read_csv(pa.BufferReader(text), parse_options=parse, convert_options=options)
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"{path}: {reason}; every row needs the header's {len(header)} cells, parted by commas") from None
-    return table.to_pandas()
+        raise DataError(
+            f"{path}: {reason}; every row needs the header's {len(header)} cells, parted by commas"
+        ) from None
+    frame: pd.DataFrame = table.to_pandas()
+    return frame
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:

@@ -80,8 +80,12 @@ class Table:
 _KIND_WORDS = {"text": "text", "integer": "a whole number", "real": "a number", "time": "an ISO 8601 time"}
 
 
-def _key(name: str, meaning: str, kind: Kind = "text") -> Column:
-    return Column(name, kind, meaning, nullable=False, **({} if kind == "text" else {"low": 0, "high": 2**31}))
+def _key(name: str, meaning: str) -> Column:
+    return Column(name, "text", meaning, nullable=False)
+
+
+def _index(name: str, meaning: str) -> Column:
+    return Column(name, "integer", meaning, nullable=False, low=0, high=2**31)
 
 
 def _text(name: str, meaning: str, *values: str, required: bool = True) -> Column:
@@ -171,7 +175,7 @@ NODES = Table(
     "operators of the models' graphs",
     (
         _key("graph_id", "graph"),
-        _key("node_id", "operator, in order of execution", "integer"),
+        _index("node_id", "operator, in order of execution"),
         Column("op", "text", "name of the operator", nullable=False),
         _amount("flops", "of one sample", "FLOP", _FLOPS),
         _amount("bytes_read", "activations read", "B", _BYTES),
@@ -186,7 +190,7 @@ NODES = Table(
 EDGES = Table(
     "edges",
     "operator dst consumes what src wrote",
-    (_key("graph_id", "graph"), _key("src", "node_id", "integer"), _key("dst", "node_id", "integer")),
+    (_key("graph_id", "graph"), _index("src", "node_id"), _index("dst", "node_id")),
     key=("graph_id", "src", "dst"),
     foreign=(
         ForeignKey(("graph_id", "src"), "nodes", ("graph_id", "node_id")),

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.data.task_pool import TaskPool, Texts
-from mfcp.data.times import cluster_effects
+from mfcp.data.times import cluster_effects, task_effects
 from mfcp.errors import DataError
-from mfcp.matching.problem import Floats, Ints
+from mfcp.matching.problem import Floats
 
 FEWEST_FAMILIES = 12
 """With fewer families a split by family leaves parts of one or two kinds of model: split by source task instead."""
@@ -107,13 +107,18 @@ def draw_settings(pool: TaskPool, count: int, clusters: int, seed: int) -> dict[
     candidates = _candidates(m, clusters, seed)
     allowed = pool.allowed.astype(np.float32)
     shared = allowed @ allowed.T
-    scores = np.array(
-        [
-            0 if min(shared[a, b] for a, b in itertools.combinations(c, 2)) == 0
-            else int((pool.allowed[list(c)].sum(axis=0) >= 2).sum())
-            for c in candidates
-        ]
-    ) if clusters > 1 else np.array([int(pool.allowed[list(c)].sum()) for c in candidates])
+    scores = (
+        np.array(
+            [
+                0
+                if min(shared[a, b] for a, b in itertools.combinations(c, 2)) == 0
+                else int((pool.allowed[list(c)].sum(axis=0) >= 2).sum())
+                for c in candidates
+            ]
+        )
+        if clusters > 1
+        else np.array([int(pool.allowed[list(c)].sum()) for c in candidates])
+    )
     best = scores.max(initial=0)
     good = [c for c, score in zip(candidates, scores, strict=True) if score > 0 and score >= best / 2]
     if len(good) < count or count > len(string.ascii_uppercase):
@@ -166,8 +171,6 @@ def interaction_share(T: Floats) -> float:
     """Residual share of the variance of log T (M, n; nan unknown) after task and cluster effects."""
     known = np.isfinite(T)
     log = np.log(np.where(known, T, 1.0))
-    left = np.where(known, log - cluster_effects(T)[0][:, None], 0.0)
-    task = left.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    residual = (left - task)[known]
+    residual = (log - cluster_effects(T)[0][:, None] - task_effects(T))[known]
     total = log[known] - log[known].mean()
     return float((residual**2).sum() / max((total**2).sum(), 1e-300))

@@ -60,7 +60,7 @@ class TaskPool:
 
     def __post_init__(self) -> None:
         n, m = len(self.task_id), len(self.cluster_id)
-        shapes = {"family": (n,), "source_task": (n,), "samples": (n,), "pool_size": (m,)}
+        shapes: dict[str, tuple[int, ...]] = {"family": (n,), "source_task": (n,), "samples": (n,), "pool_size": (m,)}
         shapes |= dict.fromkeys(("T", "A", "runs", "allowed", "T_true", "A_true"), (m, n))
         for name, shape in shapes.items():
             value = getattr(self, name)
@@ -127,12 +127,12 @@ class TaskPool:
 
         names = read_json(Path(folder) / "pool.json")
         try:
-            arrays = load_file(Path(folder) / "pool.safetensors")
-            texts = {k: np.array(names[k], dtype=np.str_) for k in _TEXTS}
-            lists = {k: tuple(names[k]) for k in ("emulated", "notes")}
-            return TaskPool(**texts, **arrays, **lists)
+            values: dict[str, Any] = load_file(Path(folder) / "pool.safetensors")
+            values |= {k: np.array(names[k], dtype=np.str_) for k in _TEXTS}
+            values |= {k: tuple(names[k]) for k in ("emulated", "notes")}
+            return TaskPool(**values)
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{folder}: not a complete task pool ({error}); run the stage that makes it again") from None
+            raise DataError(f"{folder}: not a whole task pool ({error}); run the stage that makes it again") from None
 
     def _arrays(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}

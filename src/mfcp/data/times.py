@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,12 +55,13 @@ def measure_cells(tables: Tables, pool_size: Floats) -> Cells:
     duration = np.where(good, floats(runs["duration_s"]), np.nan)
     per_unit = np.where(good, _seconds_per_unit(runs, tasks, task), np.nan)
     samples = floats(tasks["samples"])
+    implied = _implied(task, duration / per_unit * pool_size[cluster], shape[1])
     return Cells(
         duration=_mean(pair, duration, shape),
         per_unit=_mean(pair, per_unit, shape),
         finished=_count(pair[finished], shape),
         succeeded=_count(pair[good], shape),
-        samples=np.where(np.isfinite(samples), samples, _implied(task, duration / per_unit * pool_size[cluster], shape[1])),
+        samples=np.where(np.isfinite(samples), samples, implied),
     )
 
 
@@ -73,7 +74,7 @@ def pair_index(tables: Tables, frame: pd.DataFrame) -> tuple[Ints, Ints]:
     return cluster.astype(np.int64), task.astype(np.int64)
 
 
-def floats(values: pd.Series) -> Floats:  # type: ignore[type-arg]
+def floats(values: pd.Series[Any]) -> Floats:
     """(rows,) a number column as float64, empty cells as nan."""
     return values.to_numpy(np.float64, na_value=np.nan)
 
@@ -118,6 +119,15 @@ def cluster_effects(T: Floats) -> tuple[Floats, Ints]:
     return effects, groups
 
 
+def task_effects(T: Floats) -> Floats:
+    """(n,) mean log T of each task once the clusters' effects are taken out, nan where nothing is known."""
+    known = np.isfinite(T)
+    left = np.where(known, np.log(np.where(known, T, 1.0)) - cluster_effects(T)[0][:, None], 0.0)
+    count = known.sum(axis=0)
+    result: Floats = np.where(count > 0, left.sum(axis=0) / np.maximum(count, 1), np.nan)
+    return result
+
+
 def _seconds_per_unit(runs: pd.DataFrame, tasks: pd.DataFrame, task: Ints) -> Floats:
     """(runs,) seconds per sample, else per step for a task of which no run tells a batch or throughput."""
     rate = floats(runs["samples_per_s"])
@@ -133,7 +143,8 @@ def _implied(task: Ints, samples: Floats, count: int) -> Floats:
     """(n,) median over a task's runs of the samples that duration and throughput imply."""
     import pandas as pd
 
-    return pd.Series(samples).groupby(task).median().reindex(range(count)).to_numpy(np.float64)
+    median = pd.Series(samples).groupby(task).median().reindex(range(count))
+    return floats(median)
 
 
 def _mean(pair: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
