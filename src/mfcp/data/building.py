@@ -29,21 +29,17 @@ class PoolRules(BaseModel):
     """How a pool is made of a log: section `pool` of params.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    samples: FamilyField[SamplesRule] = Field(
-        default=LogNormal(), description="samples of a task where the log tells none"
-    )
+    samples: FamilyField[SamplesRule] = Field(default=LogNormal(), description="where the log tells none")
     pools: Literal["balanced", "asis"] = Field(default="balanced", description="draw pool sizes, or take the log's")
     failures: Literal["auto", "observed", "emulated", "off"] = Field(
-        default="auto", description="where reliability comes from"
+        default="auto", description="source of reliability"
     )
     failure_model: FailureModel = FailureModel()
     replicas: Literal["auto"] | PositiveInt = Field(
-        default="auto", description="copies of a task with other drawn samples"
+        default="auto", description="copies of a task, each with drawn samples"
     )
     replica_target: int = Field(default=200, ge=1, description="tasks that replicas: auto fills a small log up to")
-    min_tasks_per_cluster: int = Field(
-        default=20, ge=1, description="tasks measured on a cluster that a predictor needs"
-    )
+    min_tasks_per_cluster: int = Field(default=20, ge=1, description="measured tasks that a predictor needs")
 
 
 @dataclass(frozen=True)
@@ -81,6 +77,8 @@ def build_pool(tables: Tables, rules: PoolRules, *, seed: int) -> TaskPool:
     samples = cells.samples[j].copy()
     draw = rules.samples.draw(list(task_id), list(rows.copy), _work_per_sample(tables, cells)[j], seed=seed)
     samples[rows.drawn] = draw[rows.drawn]
+    known = np.isfinite(samples)
+    stated = np.where(known, samples, np.median(samples[known]) if known.any() else 1.0)
     duration = cells.duration[np.ix_(i, j)]
     T = np.where(np.isfinite(duration), duration, samples * cells.per_unit[np.ix_(i, j)] / logged[i, None])
     pool_size = balanced_pools(T, logged[i], seed=seed) if rules.pools == "balanced" else logged[i]
@@ -107,7 +105,7 @@ def build_pool(tables: Tables, rules: PoolRules, *, seed: int) -> TaskPool:
         A=A,
         runs=runs,
         allowed=allowed,
-        samples=samples,
+        samples=stated,
         pool_size=pool_size,
         T_true=T_true,
         A_true=A_true,

@@ -28,9 +28,7 @@ class FailureModel(BaseModel):
     runs: int = Field(default=30, ge=1, description="R, runs per pair that the observed share is counted of")
     hazard_spread: float = Field(default=0.7, ge=0, description="spread of the clusters' log hazards")
     time_exponent: float = Field(default=0.5, ge=0, le=2, description="k, Weibull shape; 1 is a constant hazard")
-    pressure: float = Field(
-        default=0.35, ge=0, description="log hazard per deviation of memory pressure, mean over clusters"
-    )
+    pressure: float = Field(default=0.35, ge=0, description="log hazard per deviation of memory pressure")
 
 
 @dataclass(frozen=True)

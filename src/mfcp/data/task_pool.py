@@ -33,7 +33,7 @@ class TaskPool:
         A: (M, n) observed share of succeeded among finished runs, nan where there is none.
         runs: (M, n) finished runs behind A.
         allowed: (M, n) pairs whose T and A are known.
-        samples: (n,) samples that a task processes, nan where the log tells times only.
+        samples: (n,) samples that a task processes; where the log tells durations only, the median of the others or 1.
         pool_size: (M,) accelerators side by side on one task.
         T_true, A_true: (M, n) expected values where an emulator knows them; used in evaluation only.
         emulated: what is emulated, of `PARTS_EMULATED`.
