@@ -1,0 +1,1 @@
+"""Tasks as operator graphs, and the features that predictors read."""

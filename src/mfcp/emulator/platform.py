@@ -1,0 +1,231 @@
+"""An emulated exchange platform: draws a history of training tasks and writes its raw logs.
+
+The tables have the schema of real logs; one more, `truth`, holds what no platform knows (expected
+duration of a successful run and success probability of every pair that fits) and serves evaluation only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from mfcp.emulator import hardware, step, zoo
+from mfcp.emulator.failures import Outcomes, memory_risk
+from mfcp.errors import SettingsError
+
+START = pd.Timestamp("2026-01-05")
+LEAST_CLUSTERS = 4
+_DATASETS = {32: "cifar10", 224: "imagenet"}
+_HISTORY, _RUNS = 1, 2  # streams of the seed
+
+
+class EmulatorSettings(BaseModel):
+    """What the emulated platform's history looks like.
+
+    Args:
+        tasks: how many tasks were submitted.
+        families: model families of the zoo to draw from; empty for all.
+        clusters: names of clusters; empty for all.
+        runs: least and most runs of a task on a cluster.
+        missing: share of (task, cluster) pairs that never ran.
+        days: length of the history.
+        work: scale of the samples per task; durations are about proportional to it.
+        noise: factor on every cluster's run-to-run noise.
+        hazard: factor on every interruption and start failure rate.
+        error: median probability that a run fails for a reason of the task's own.
+        cancelled: share of runs stopped by their users.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    tasks: int = Field(300, ge=1)
+    families: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    runs: tuple[int, int] = (12, 30)
+    missing: float = Field(0.15, ge=0, lt=1)
+    days: float = Field(42.0, gt=0)
+    work: float = Field(1.0, gt=0)
+    noise: float = Field(1.0, ge=0)
+    hazard: float = Field(1.0, gt=0)
+    error: float = Field(0.02, gt=0, lt=0.5)
+    cancelled: float = Field(0.03, ge=0, lt=1)
+
+
+def emulate(settings: EmulatorSettings, seed: int) -> dict[str, pd.DataFrame]:
+    """The raw logs of an emulated platform: tasks, clusters, runs, nodes, edges and truth.
+
+    The same settings and seed give the same tables.
+
+    Raises:
+        SettingsError: unknown family or cluster, or runs in the wrong order.
+    """
+    if not 1 <= settings.runs[0] <= settings.runs[1]:
+        raise SettingsError(f"emulator.runs: expected 1 <= least <= most, got {list(settings.runs)}")
+    platform = hardware.clusters(settings.clusters)
+    rng = np.random.default_rng([seed, _HISTORY])
+    chosen = _variants(settings, rng)
+    captured = {variant.graph_id: variant for variant in chosen}
+    nodes, edges = zoo.capture_all(captured.values())
+    tasks = _tasks(settings, chosen, nodes, rng)
+    workload = step.Workload.of(tasks, nodes)
+    steps = step.training_steps(tasks, workload, platform)
+    outcomes = _outcomes(settings, tasks, steps, platform, rng)
+    runs = _runs(settings, tasks, platform, steps.seconds, outcomes, np.random.default_rng([seed, _RUNS]))
+    return {
+        "tasks": tasks.drop(columns="state_bytes"),
+        "clusters": _cluster_table(platform),
+        "runs": runs,
+        "nodes": nodes,
+        "edges": edges,
+        "truth": _truth(tasks, platform, outcomes),
+    }
+
+
+def _variants(settings: EmulatorSettings, rng: np.random.Generator) -> list[zoo.Variant]:
+    """One variant per task; every variant once before any comes again."""
+    known = zoo.variants(settings.families)
+    rounds = -(-settings.tasks // len(known))
+    order = np.concatenate([rng.permutation(len(known)) for _ in range(rounds)])[: settings.tasks]
+    return [known[i] for i in order]
+
+
+def _tasks(
+    settings: EmulatorSettings, chosen: list[zoo.Variant], nodes: pd.DataFrame, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Tasks with batch sizes that suit common accelerators and shorter training for heavier models."""
+    n = len(chosen)
+    is_layer = nodes["op"].isin(["convolution", "addmm", "mm"])
+    columns = ["flops", "param_count", "activations", "bytes_written"]
+    counted = nodes.assign(activations=nodes["output_numel"].where(is_layer, 0))
+    totals = counted.groupby("graph_id")[columns].sum()
+    totals = totals.loc[[variant.graph_id for variant in chosen]]
+    flops, written = totals["flops"].to_numpy(np.float64), totals["bytes_written"].to_numpy(np.float64)
+    is_cv = np.array([variant.family.domain == "cv" for variant in chosen])
+    most = np.minimum(np.where(is_cv, 1024, 256), 160e9 / written)
+    batch = 2 ** np.clip(np.floor(np.log2(most)) - rng.integers(0, 5, n), 3, 10).astype(np.int64)
+    precision = rng.choice(hardware.PRECISIONS, n, p=[0.4, 0.35, 0.25])
+    # Users spend a budget: tenfold FLOPs per sample go with about a fifth of the samples.
+    samples = settings.work * 8.0e6 * (flops / 1e9) ** -0.7 * np.exp(0.6 * rng.standard_normal(n))
+    shape = [variant.shape for variant in chosen]
+    return pd.DataFrame(
+        {
+            "task_id": [
+                f"{v.graph_id}/b{b}/{p}/{i:03d}"
+                for i, (v, b, p) in enumerate(zip(chosen, batch, precision, strict=True))
+            ],
+            "domain": [variant.family.domain for variant in chosen],
+            "model": [variant.model for variant in chosen],
+            "batch_size": batch,
+            "input_size": np.array(shape, np.int64),
+            "precision": precision,
+            "phase": "train",
+            "param_count": totals["param_count"].to_numpy(np.int64),
+            "flops": flops,
+            "activations": totals["activations"].to_numpy(np.float64),
+            "graph_id": [variant.graph_id for variant in chosen],
+            "samples": np.maximum(np.round(samples / batch), 20) * batch,
+            "family": [variant.family.name for variant in chosen],
+            "dataset": [_DATASETS[v.shape] if v.family.domain == "cv" else "europarl" for v in chosen],
+            "optimizer": ["sgd" if variant.family.state_bytes == 4 else "adamw" for variant in chosen],
+            "state_bytes": [variant.family.state_bytes for variant in chosen],
+        }
+    )
+
+
+def _outcomes(
+    settings: EmulatorSettings, tasks: pd.DataFrame, steps: step.Steps, platform: pd.DataFrame, rng: np.random.Generator
+) -> Outcomes:
+    """Durations and failure causes of every pair; pools of a cluster share a task's samples."""
+    column = {
+        name: platform[name].to_numpy(np.float64) for name in platform.columns if platform[name].dtype.kind in "if"
+    }
+    rate = tasks["batch_size"].to_numpy(np.float64)[:, None] / steps.seconds * column["pool_size"]
+    accelerators = column["accelerator_count"] * column["pool_size"]
+    hourly = accelerators * column["accelerator_hazard"] + column["network_hazard"]
+    # Loss scaling overflows now and then: half precision adds to a task's own errors.
+    odds = settings.error * np.exp(0.9 * rng.standard_normal(len(tasks)))
+    odds = odds + 0.03 * (tasks["precision"] == "amp_fp16").to_numpy()
+    return Outcomes(
+        duration=column["startup_s"] + tasks["samples"].to_numpy(np.float64)[:, None] / rate,
+        startup=column["startup_s"],
+        sigma=settings.noise * column["noise_sigma"],
+        start_failure=np.minimum(settings.hazard * column["start_failure"], 0.9),
+        error=odds / (1 + odds),
+        memory=memory_risk(steps.footprint, column["memory_bytes"]),
+        hazard=settings.hazard * hourly / 3600,
+        limit=column["time_limit_s"],
+    )
+
+
+def _history(settings: EmulatorSettings, fits: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each pair ran, (n, M): some pairs never, those out of memory only until users gave up."""
+    counts = rng.integers(settings.runs[0], settings.runs[1] + 1, fits.shape)
+    luck = rng.random(fits.shape)
+    # Of the pairs that fit, each task keeps its luckiest few, so that every task can be matched.
+    rank = np.argsort(np.argsort(np.where(fits, -luck, 1.0), axis=1), axis=1)
+    ran = (luck >= settings.missing) | (fits & (rank < LEAST_CLUSTERS))
+    return np.where(ran, np.where(fits, counts, np.minimum(counts, rng.integers(1, 4, fits.shape))), 0)
+
+
+def _runs(
+    settings: EmulatorSettings,
+    tasks: pd.DataFrame,
+    platform: pd.DataFrame,
+    seconds: NDArray[np.float64],
+    outcomes: Outcomes,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    counts = _history(settings, outcomes.fits, rng)
+    task, cluster = (np.repeat(index, counts.ravel()) for index in np.indices(counts.shape).reshape(2, -1))
+    drawn = outcomes.draw(task, cluster, settings.cancelled, rng)
+    first = np.cumsum(counts.ravel()) - counts.ravel()
+    attempt = np.arange(len(task)) - np.repeat(first, counts.ravel()) + 1
+    pair = np.repeat(np.arange(counts.size), counts.ravel())
+    moment = rng.random(len(task))
+    moment = moment[np.lexsort((moment, pair))]  # within a pair, attempts are in the order of time
+    ran = ~((drawn["status"] == "oom") | (drawn["error"] == "start")).to_numpy()
+    step_time = np.where(ran, seconds[task, cluster] * drawn["noise"].to_numpy(), np.nan)
+    task_id, cluster_id = tasks["task_id"].to_numpy(str)[task], platform["cluster_id"].to_numpy(str)[cluster]
+    table = pd.DataFrame(
+        {
+            "run_id": [f"{c}/{t}/{a}" for c, t, a in zip(cluster_id, task_id, attempt, strict=True)],
+            "task_id": task_id,
+            "cluster_id": cluster_id,
+            "attempt": attempt,
+            "batch_size": tasks["batch_size"].to_numpy()[task],
+            "step_time_s": step_time,
+            "samples_per_s": tasks["batch_size"].to_numpy()[task] / step_time,
+            "duration_s": drawn["duration_s"].to_numpy(),
+            "status": drawn["status"].to_numpy(str),
+            "started_at": START + pd.to_timedelta(np.round(moment * settings.days * 86400), unit="s"),
+            "error": drawn["error"].where(drawn["error"] != "", None),
+        }
+    )
+    return table.sort_values(["started_at", "run_id"], ignore_index=True)
+
+
+def _cluster_table(platform: pd.DataFrame) -> pd.DataFrame:
+    """The clusters as their owners publish them; what only the emulator knows stays out."""
+    public = [
+        *("cluster_id", "accelerator", "accelerator_count", "memory_bytes", "memory_bandwidth"),
+        *("interconnect_bandwidth", "software", "pool_size", "owner"),
+    ]
+    table = platform[public].copy()
+    table.insert(4, "peak_flops", platform["peak_fp16"].fillna(platform["peak_bf16"]).fillna(platform["peak_fp32"]))
+    table["peak_flops_fp32"] = platform["peak_fp32"]
+    return table
+
+
+def _truth(tasks: pd.DataFrame, platform: pd.DataFrame, outcomes: Outcomes) -> pd.DataFrame:
+    duration, reliability = outcomes.expected()
+    known = reliability > 0
+    task, cluster = np.nonzero(known)
+    return pd.DataFrame(
+        {
+            "task_id": tasks["task_id"].to_numpy(str)[task],
+            "cluster_id": platform["cluster_id"].to_numpy(str)[cluster],
+            "duration_s": duration[known],
+            "reliability": reliability[known],
+        }
+    )

@@ -1,0 +1,106 @@
+"""Builds the architectures of the zoo without weights and captures their graphs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from logging import ERROR
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from mfcp.emulator.architectures import FAMILIES, Family
+from mfcp.errors import SettingsError
+
+if TYPE_CHECKING:
+    import torch
+
+CLASSES = {32: 10, 224: 1000}
+_SEQUENCE_TO_SEQUENCE = frozenset({"t5", "marian", "bart"})
+_EXPLICIT_MASK = frozenset({"gpt2", "gpt_neo"})
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One graph of the zoo: a family at one size and one input shape (pixels or tokens)."""
+
+    family: Family
+    size: str
+    shape: int
+
+    @property
+    def model(self) -> str:
+        """Name of the model, without the input shape."""
+        return f"{self.family.name}-{self.size}"
+
+    @property
+    def graph_id(self) -> str:
+        """Model and input shape, named as in the published tables: model@shape."""
+        return f"{self.model}@{self.shape}"
+
+
+def variants(families: Sequence[str] = ()) -> list[Variant]:
+    """All variants of the named families, in the table's order; of every family when none is named.
+
+    Raises:
+        SettingsError: a family that is not in the zoo.
+    """
+    known = [family.name for family in FAMILIES]
+    unknown = sorted(set(families) - set(known))
+    if unknown:
+        raise SettingsError(f"unknown family '{unknown[0]}'; known: {', '.join(known)}")
+    chosen = [family for family in FAMILIES if not families or family.name in families]
+    return [Variant(family, size, shape) for family in chosen for size in family.sizes for shape in family.shapes]
+
+
+def build(variant: Variant) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """The model of a variant on the meta device, and keyword arguments of one sample to call it with."""
+    import torch
+    import transformers
+
+    family, shape = variant.family, variant.shape
+    fields: dict[str, Any] = {**family.sizes[variant.size], **family.shapes[shape]}
+    fields |= {"num_labels": CLASSES[shape]} if family.domain == "cv" else {"use_cache": False}
+    with _quiet(), torch.device("meta"):
+        model = getattr(transformers, family.model)(getattr(transformers, family.config)(**fields))
+        if family.domain == "cv":
+            return model, {"pixel_values": torch.empty(1, 3, shape, shape)}
+        inputs = {"input_ids": torch.zeros(1, shape, dtype=torch.long)}
+        # A mask of four dimensions is taken as it is; any other is inspected for its values, which meta tensors lack.
+        mask = torch.zeros(1, 1, shape, shape)
+        if family.name in _SEQUENCE_TO_SEQUENCE:
+            inputs |= {"decoder_input_ids": inputs["input_ids"], "decoder_attention_mask": mask}
+        elif family.name in _EXPLICIT_MASK:
+            inputs |= {"attention_mask": mask}
+        return model, inputs
+
+
+def capture_all(chosen: Iterable[Variant]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The `nodes` and `edges` tables of these variants, one after another."""
+    from mfcp.tasks.capture import capture
+
+    nodes, edges = [], []
+    for variant in chosen:
+        model, inputs = build(variant)
+        with _quiet():
+            captured = capture(model, inputs, variant.graph_id)
+        nodes.append(captured[0])
+        edges.append(captured[1])
+    return pd.concat(nodes, ignore_index=True), pd.concat(edges, ignore_index=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence what `transformers` says about optional packages and deprecated settings of its own."""
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    logging.set_verbosity(ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="transformers")
+            yield
+    finally:
+        logging.set_verbosity(level)
