@@ -1,0 +1,26 @@
+import pytest
+
+from mfcp.data.schema import SCHEMA
+from mfcp.data.sources import Source
+from mfcp.data.sources.emulator import EmulatorSource
+from mfcp.data.tables import read_tables, write_tables
+from mfcp.errors import SettingsError
+
+
+def test_the_emulator_is_a_source_like_any_other():
+    source = Source.build("emulator", tasks=2, families=["distilbert"])
+    assert isinstance(source, EmulatorSource)
+    assert Source.parse(source.spec()) == source
+    assert set(source.read(0)) == set(SCHEMA)
+
+
+def test_an_unknown_key_is_an_error_that_names_it():
+    with pytest.raises(SettingsError, match="task: unknown key"):
+        Source.build("emulator", task=2)
+
+
+def test_tables_survive_writing_and_reading(small, tmp_path):
+    write_tables(small, tmp_path)
+    again = read_tables(tmp_path)
+    assert {name: len(table) for name, table in again.items()} == {name: len(table) for name, table in small.items()}
+    assert again["runs"]["duration_s"].equals(small["runs"]["duration_s"])
