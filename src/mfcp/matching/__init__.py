@@ -1,1 +1,48 @@
-"""The matching problem of [Huo2025]_, its exact and relaxed solutions, and their derivatives."""
+"""The matching problem of [Huo2025]_, its exact and relaxed solutions, and their derivatives.
+
+Names are imported on first use, so that solving given matrices exactly does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mfcp.matching.exact import solve, solve_or_fall_back
+    from mfcp.matching.gradients import Gradient, Implicit
+    from mfcp.matching.problem import MatchingProblem, Solution
+    from mfcp.matching.relaxation import relaxed_matching, relaxed_solution
+    from mfcp.matching.solvers import RelaxedSolution, Status
+
+_HOMES = {
+    "MatchingProblem": "problem",
+    "Solution": "problem",
+    "solve": "exact",
+    "solve_or_fall_back": "exact",
+    "Gradient": "gradients",
+    "Implicit": "gradients",
+    "relaxed_matching": "relaxation",
+    "relaxed_solution": "relaxation",
+    "RelaxedSolution": "solvers",
+    "Status": "solvers",
+}
+
+__all__ = [
+    "Gradient",
+    "Implicit",
+    "MatchingProblem",
+    "RelaxedSolution",
+    "Solution",
+    "Status",
+    "relaxed_matching",
+    "relaxed_solution",
+    "solve",
+    "solve_or_fall_back",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mfcp.matching' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"mfcp.matching.{_HOMES[name]}"), name)

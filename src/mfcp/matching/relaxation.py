@@ -1,0 +1,80 @@
+"""X*(T, A): the relaxed plan of every round as a differentiable function, Eq. (10) of [Huo2025]_."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from torch import Tensor
+
+from mfcp.matching.gradients import Gradient, Implicit
+from mfcp.matching.objective import relaxed_problem
+from mfcp.matching.solvers import MAX_STEPS, TOLERANCE, RelaxedSolution, solve_relaxed
+
+
+def relaxed_matching(
+    T: Tensor,
+    A: Tensor,
+    gamma: Tensor | float,
+    beta: Tensor | float,
+    lam: Tensor | float,
+    tau: Tensor | float,
+    *,
+    allowed: Tensor | None = None,
+    gradient: Gradient | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """(..., M, N) relaxed plans, differentiable in T and A; columns sum to one.
+
+    The `X` of `relaxed_solution`, which see. A round whose gamma is out of reach yields its most reliable plan, one
+    that does not converge its last iterate; both carry zero gradient, and neither disturbs another round.
+    """
+    return relaxed_solution(T, A, gamma, beta, lam, tau, allowed=allowed, gradient=gradient, generator=generator).X
+
+
+def relaxed_solution(
+    T: Tensor,
+    A: Tensor,
+    gamma: Tensor | float,
+    beta: Tensor | float,
+    lam: Tensor | float,
+    tau: Tensor | float,
+    *,
+    allowed: Tensor | None = None,
+    gradient: Gradient | None = None,
+    generator: torch.Generator | None = None,
+    start: RelaxedSolution | None = None,
+    tolerance: float = TOLERANCE,
+    max_steps: int = MAX_STEPS,
+) -> RelaxedSolution:
+    """The relaxed plans that minimise F, with prices and a status per round.
+
+    Eq. (10) of [Huo2025]_: X*(T, A) = argmin over column-stochastic X of F(X; T, A), `relaxed_objective` with tau.
+
+    Args:
+        T: (..., M, N) seconds, float64, any device; leading dimensions are rounds.
+        A: (..., M, N) success probabilities, float64.
+        gamma: least mean success probability; this and the next three a number or one per round (...), and
+            constants: no derivative with respect to them is taken.
+        beta: sharpness of the smooth maximum, 1 / seconds.
+        lam: weight of the reliability barrier, seconds.
+        tau: weight of the entropy, seconds.
+        allowed: (..., M, N) booleans; where False X is exactly 0, and so is the gradient.
+        gradient: rule of differentiation; default `Implicit()`.
+        generator: randomness of `ZerothOrder`; default seeded by its `seed`.
+        start: the solution of near-by rounds of the same shape, whose prices to start from.
+        tolerance: relative optimality residual at which a round stops.
+        max_steps: Newton steps of a round at most.
+
+    Raises:
+        DataError, SettingsError, InfeasibleError: bad input, see `relaxed_problem`. An unreachable gamma is a
+            status, not an error; `RelaxedSolution.require` turns it into one.
+    """
+    problem = relaxed_problem(T, A, gamma, beta, lam, tau, allowed)
+    first = None if start is None else (start.p.reshape(len(problem.T), -1), start.q.reshape(-1))
+    solution = solve_relaxed(problem, tolerance=tolerance, max_steps=max_steps, start=first)
+    X = solution.X
+    if torch.is_grad_enabled() and (problem.T.requires_grad or problem.A.requires_grad):
+        X = (gradient or Implicit()).attach(problem, solution, generator)
+    fields = {f.name: getattr(solution, f.name) for f in dataclasses.fields(solution)} | {"X": X}
+    return RelaxedSolution(**{key: value.reshape(*problem.batch, *value.shape[1:]) for key, value in fields.items()})
