@@ -122,18 +122,19 @@ def _choose(tables: Tables, cells: Cells, rules: PoolRules) -> tuple[_Rows, list
     copies = _copies(rules, drawn & usable.any(axis=0), int(usable.any(axis=0).sum()))
     per_cluster = (usable * np.where(drawn, copies, 1)).sum(axis=1)
     kept = per_cluster >= rules.min_tasks_per_cluster
-    notes = [
-        f"cluster {name} left out: {count} of its tasks have a time, pool.min_tasks_per_cluster is "
-        f"{rules.min_tasks_per_cluster}"
+    few = [
+        f"{name} ({count})"
         for name, count, keep in zip(tables["clusters"]["cluster_id"], per_cluster, kept, strict=True)
         if not keep
     ]
+    reason = f"fewer than {rules.min_tasks_per_cluster} tasks with a time (pool.min_tasks_per_cluster)"
+    shown = ", ".join(few[:8]) + (", …" if len(few) > 8 else "")
     if kept.sum() < 2:
-        shown = "; ".join(notes[:3])
         raise DataError(
-            f"runs: {int(kept.sum())} of {len(kept)} clusters have enough tasks with a succeeded run, matching needs 2 "
-            f"({shown}); profile more tasks or lower pool.min_tasks_per_cluster"
+            f"runs: {len(few)} of {len(kept)} clusters have {reason}: {shown}; matching needs 2 clusters: profile "
+            "more tasks or lower it"
         )
+    notes = [f"{len(few)} of {len(kept)} clusters left out for {reason}: {shown}"] if few else []
     present = usable[kept].any(axis=0)
     if not present.all():
         notes.append(f"{int((~present).sum())} of {len(present)} tasks left out: no time on any cluster of the pool")

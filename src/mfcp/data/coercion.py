@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,19 @@ def _name(value: Any) -> str | None:
 
 
 def _number(values: pd.Series[Any]) -> pd.Series[Any]:
-    if pd.api.types.is_bool_dtype(values.dtype) or pd.api.types.is_datetime64_any_dtype(values.dtype):
-        return pd.Series(np.nan, index=values.index)
     if values.dtype == object:
-        values = values.where(
-            values.map(lambda v: isinstance(v, str | int | float | np.number) and v is not True and v is not False),
-            None,
-        )
+        values = values.map(_numeric, na_action="ignore")
+    elif pd.api.types.is_bool_dtype(values.dtype) or not (
+        pd.api.types.is_numeric_dtype(values.dtype) or isinstance(values.dtype, pd.StringDtype)
+    ):
+        return pd.Series(np.nan, index=values.index)  # booleans, times and spans of time have no unit to trust
     return pd.to_numeric(values, errors="coerce")
+
+
+def _numeric(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    return value if isinstance(value, str | int | float | np.number) and not isinstance(value, bool) else None
 
 
 def _real(values: pd.Series[Any]) -> pd.Series[Any]:

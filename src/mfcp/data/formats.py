@@ -69,7 +69,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
     records = []
-    for number, line in enumerate(_utf8(path).decode().splitlines(), start=1):
+    for number, line in enumerate(_utf8(path).decode().split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -114,8 +114,18 @@ def _refuse_empty(path: Path) -> None:
 
 def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
     # Without pandas' metadata the bytes depend on the values alone, not on the library that wrote them.
-    table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    table = pa.Table.from_pandas(_storable(frame), preserve_index=False).replace_schema_metadata(None)
     pyarrow.parquet.write_table(table, path, compression="zstd")
+
+
+def _storable(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with columns of mixed types as text: validation will name the cells that are wrong."""
+    mixed = [name for name in frame if frame[name].dtype == object and not _uniform(frame[name])]
+    return frame.assign(**{str(name): frame[name].map(str, na_action="ignore").astype("str") for name in mixed})
+
+
+def _uniform(values: pd.Series[Any]) -> bool:
+    return len({type(v) for v in values[values.notna()]}) <= 1
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:

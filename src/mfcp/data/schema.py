@@ -155,7 +155,7 @@ RUNS = Table(
         _key("cluster_id", "cluster that it ran on"),
         _count("attempt", "1 for the first try of this task on this cluster", 1e9),
         _amount("step_time_s", "one step of batch_size samples", "s", _LONGEST_STEP, above=True),
-        _amount("samples_per_s", "throughput of one accelerator pool", "1/s", _FASTEST_RATE),
+        _amount("samples_per_s", "throughput of one of the pool_size devices", "1/s", _FASTEST_RATE),
         _amount("duration_s", "wall clock of the whole task", "s", LONGEST_SECONDS, above=True),
         Column("status", "text", "succeeded, failed, oom, cancelled, …", nullable=False),
         Column("started_at", "time", "start of the run"),

@@ -42,7 +42,10 @@ def read_tables(folder: Path) -> Tables:
         path = _file_of(folder, table)
         if path is None:
             continue
-        frame = READERS[path.suffix](path)
+        try:
+            frame = READERS[path.suffix](path)
+        except OSError as error:
+            raise DataError(f"{path}: cannot read ({error.strerror or error}); mend the file or its rights") from None
         check_columns(table, frame, str(path))
         if table.required and frame.empty:
             raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
