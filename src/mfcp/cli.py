@@ -105,7 +105,9 @@ def _plan(options: argparse.Namespace) -> tuple[Any, float]:
         if unknown:
             raise SettingsError(f"--methods: unknown '{unknown[0]}'; known: {', '.join(methods)}")
         methods = {label: methods[label] for label in wanted}
-    sections = {name: settings.section(name) for name in ("pool", "featurize", "matching", "pretrain", "finetune", "evaluate")}
+    sections = {
+        name: settings.section(name) for name in ("pool", "featurize", "matching", "pretrain", "finetune", "evaluate")
+    }
     return Plan(**sections, methods=methods), settings.section("validate").max_bad_share
 
 

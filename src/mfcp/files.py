@@ -34,9 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)
         os.replace(temporary, path)
     except OSError as error:
-        raise DataError(
-            f"{path}: cannot write ({error.strerror or error}); free space or choose another folder"
-        ) from None
+        raise _unwritable(path, error) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -64,10 +62,14 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         os.rename(temporary, path)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        raise DataError(f"{path}: cannot write ({error.strerror or error}); free space or choose another folder") from None
+        raise _unwritable(path, error) from None
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _unwritable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}: cannot write ({error.strerror or error}); free space or choose another folder")
 
 
 def write_json(path: Path, content: Any) -> None:

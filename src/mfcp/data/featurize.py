@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from mfcp.tasks.encoder import Encoder
+from mfcp.tasks.features import build_features
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.data.pool import TaskPool, draw_settings, split_tasks
 from mfcp.data.study import PARTS, Study
 from mfcp.data.tables import Tables
 from mfcp.registry import FamilyField
-from mfcp.tasks.encoder import Encoder
-from mfcp.tasks.features import build_features
 
 
 class FeaturizeRules(BaseModel):
@@ -57,7 +57,7 @@ def featurize(
         pool=pool,
         settings=draw_settings(pool, rules.settings, rules.clusters, rules.settings_seed),
         seeds=rules.seeds,
-        split=split,
+        split=split.astype(np.int64),
         Z=np.stack(Z),
         feature_names=(*names, "log_samples"),
     )

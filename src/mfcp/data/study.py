@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from mfcp.data.pool import TaskPool
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from mfcp.data.pool import TaskPool
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing, write_json
 from mfcp.matching.exact import solve_or_fall_back

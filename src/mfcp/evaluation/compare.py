@@ -12,7 +12,7 @@ from mfcp.matching.problem import Floats
 
 POOLED = "pooled"  # the row over all settings
 RATIOS = {"vs_tsm": "penalised_excess", "regret_vs_tsm": "regret"}
-Summary = dict[str, dict[str, dict[str, dict[str, float | int | None]]]]
+Summary = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
 
 def summarise(rounds: pd.DataFrame, seeds: pd.DataFrame, *, bootstrap: int) -> Summary:
@@ -42,7 +42,7 @@ def summarise(rounds: pd.DataFrame, seeds: pd.DataFrame, *, bootstrap: int) -> S
     return result
 
 
-def t_interval(values: Floats) -> dict[str, float | int | None]:
+def t_interval(values: Floats) -> dict[str, Any]:
     """Mean, standard deviation and 95 % t interval of independent values; no interval for a single one."""
     from scipy.stats import t
 
@@ -94,9 +94,9 @@ def paired_bootstrap(values: Floats, count: int) -> Floats:
     blocks, rounds, _ = values.shape
     result = [values.mean(axis=(0, 1))]
     for _ in range(count):
-        block = rng.integers(blocks, size=blocks)
+        block = rng.integers(blocks, size=(blocks, 1))
         within = rng.integers(rounds, size=(blocks, rounds))
-        result.append(values[block[:, None], within].mean(axis=(0, 1)))
+        result.append(values[block, within].mean(axis=(0, 1)))
     return np.stack(result)
 
 

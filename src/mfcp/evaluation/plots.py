@@ -44,19 +44,23 @@ def bars(summary: Summary, path: Path) -> None:
         for k, method in enumerate(methods):
             values = [summary[s][method][metric] for s in settings]
             mean = np.array([v["mean"] for v in values], float)
-            error = np.array([[v["mean"] - v["ci_low"], v["ci_high"] - v["mean"]] if v["n"] > 1 else [0, 0] for v in values])
+            half = [v["ci_high"] - v["mean"] if v["n"] > 1 else 0.0 for v in values]  # t intervals are symmetric
             x = np.arange(len(settings)) + (k - (len(methods) - 1) / 2) * _WIDTH / len(methods)
-            axis.bar(x, mean, _WIDTH / len(methods), yerr=error.T, color=colours[k % 10], label=method,
+            axis.bar(x, mean, _WIDTH / len(methods), yerr=half, color=colours[k % 10], label=method,
                      error_kw={"elinewidth": 0.8})  # fmt: skip
         axis.set_xticks(range(len(settings)), [f"setting {s}" for s in settings])
         better = METRICS[metric].better
-        axis.set_title(f"{metric.replace('_', ' ')} ({'lower' if better == 'low' else 'higher'} is better)", fontsize=10)
+        axis.set_title(
+            f"{metric.replace('_', ' ')} ({'lower' if better == 'low' else 'higher'} is better)", fontsize=10
+        )
         if metric in ("reliability", "utilization"):
             low = min(summary[s][m][metric]["mean"] for s in settings for m in methods)
             axis.set_ylim(bottom=max(0.0, low - 0.1))
         else:  # TAM is far off: the others stay readable on a logarithmic axis
             axis.set_yscale("symlog", linthresh=0.02)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(8, len(methods)), fontsize=9)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(8, len(methods)), fontsize=9
+    )
     _save(figure, path)
 
 

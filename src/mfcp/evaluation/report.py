@@ -25,7 +25,9 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
 def write_tables(summary: Summary, path: Path, notes: list[str]) -> None:
     """The comparison tables as Markdown, with what a reader must know beside them."""
     with replacing(path) as temporary:
-        temporary.write_text("\n".join(["# Comparison of methods", "", *notes, "", markdown(summary)]), encoding="utf-8")
+        temporary.write_text(
+            "\n".join(["# Comparison of methods", "", *notes, "", markdown(summary)]), encoding="utf-8"
+        )
 
 
 def write_figures(summary: Summary, folder: Path) -> None:

@@ -63,7 +63,7 @@ def least_expected_cost(moments: Moments, *, price: float) -> Ints:
     point = MatchingProblem(
         np.where(moments.allowed, moments.time, 1.0),
         moments.reliability,
-        moments.gamma,
+        np.clip(moments.gamma, 0.0, 1.0),
         moments.allowed,
         moments.zeta,
     )

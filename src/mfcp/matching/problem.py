@@ -149,7 +149,8 @@ def makespan(assignment: Ints, T: Floats, zeta: Floats | None = None) -> Floats:
         T: (..., M, N) seconds.
         zeta: (M, N + 1) factors, see `MatchingProblem`.
     """
-    return busy(assignment, T, zeta).max(axis=-1)
+    result: Floats = busy(assignment, T, zeta).max(axis=-1)
+    return result
 
 
 def busy(assignment: Ints, T: Floats, zeta: Floats | None = None) -> Floats:

@@ -128,9 +128,7 @@ class Trained:
         truth = setting.problem(rounds)
         count = rounds.shape[1]
         knob = [
-            self.method.rule.tune(
-                belief, truth.take(np.arange(s * count, (s + 1) * count)), price=setting.price
-            )
+            self.method.rule.tune(belief, truth.take(np.arange(s * count, (s + 1) * count)), price=setting.price)
             for s, belief in enumerate(self.beliefs(setting, rounds))
         ]
         return Trained(self.method, self.heads, self.calibration, np.array(knob), self.history)

@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from mfcp.matching.gradients import Gradient, Implicit
-from mfcp.matching.relaxation import relaxed_matching
 from pydantic import Field
 from torch import Tensor
 
 from mfcp.data.study import Setting, gather
 from mfcp.matching.exact import solve_or_fall_back
+from mfcp.matching.gradients import Gradient, Implicit
 from mfcp.matching.problem import Ints
 from mfcp.matching.regret import penalised_cost
+from mfcp.matching.relaxation import relaxed_matching
 from mfcp.methods.base import FinetuneRules, Method, Trained
 from mfcp.methods.pretrain import Pretrained
 from mfcp.predictors.calibration import Calibration
@@ -98,7 +98,8 @@ class DecisionFocused(Method):
         load = (X * T).sum(3)
         span = load.amax(2) if self.cost == "makespan" else load.sum(2) / setting.clusters
         short = (gamma - (X * A).sum((2, 3)) / N).clamp_min(0.0)
-        return (span / optimum + setting.price * short).mean(1)
+        cost: Tensor = (span / optimum + setting.price * short).mean(1)
+        return cost
 
 
 class _Validation:

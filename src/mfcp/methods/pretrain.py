@@ -25,7 +25,7 @@ class PretrainRules(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     predictor: FamilyField[Predictor]
-    training: HeadTraining = HeadTraining()
+    training: HeadTraining
     losses: tuple[Loss, ...] = Field(("time", "log_time"), description="which errors to train for")
     calibrated: tuple[Loss, ...] = Field(("log_time",), description="losses whose out-of-fold spread is measured")
     folds: int = Field(5, ge=2, description="family folds of the calibration")
@@ -62,12 +62,11 @@ class Pretrained:
             raise SettingsError(f"pretrain.calibrated lacks '{loss}', which a method's rule needs; add it")
         return self.calibration[loss]
 
-
     def save(self, folder: Path, name: str) -> None:
         """Write `<name>.safetensors` and `<name>.json` in a folder."""
         from safetensors.numpy import save_file
 
-        arrays = {}
+        arrays: dict[str, np.ndarray] = {}
         for loss, heads in self.heads.items():
             arrays |= {f"heads.{loss}.{key}": value.numpy() for key, value in heads.state_dict().items()}
             arrays[f"history.{loss}"] = self.history[loss]

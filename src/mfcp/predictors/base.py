@@ -15,7 +15,7 @@ class Predictor(Registered):
     """An architecture, built as a bank so that all seeds, folds and clusters train in one batched pass."""
 
     @abstractmethod
-    def build(self, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> nn.Module:
+    def bank(self, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> nn.Module:
         """A bank mapping Z (K, n, d) to (K, M, n).
 
         Every parameter's first two axes are (K, M): the networks share nothing, so that training, early stopping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -38,8 +39,8 @@ class Heads(nn.Module):
     def __init__(self, predictor: Predictor, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> None:
         super().__init__()
         self.predictor = predictor
-        self.time = predictor.build(features, clusters, [(*s, 0) for s in seeds])
-        self.reliability = predictor.build(features, clusters, [(*s, 1) for s in seeds])
+        self.time = predictor.bank(features, clusters, [(*s, 0) for s in seeds])
+        self.reliability = predictor.bank(features, clusters, [(*s, 1) for s in seeds])
         for name in ("centre", "spread", "logit"):
             self.register_buffer(name, torch.zeros(len(seeds), clusters, dtype=torch.float64))
 
@@ -93,13 +94,13 @@ def fit(
         (checks, K) validation losses, averaged over clusters.
     """
     heads.scale_to(T, A, train)
-    target = torch.nan_to_num(T, nan=1.0).log(), torch.nan_to_num(A)
-    unit = _mean(torch.nan_to_num(T)[None], train)[..., None]
+    heads.float()  # squared errors need no double precision; back to double before anything is matched
+    parts = {"train": _Part.of(Z, T, A, train), "validation": _Part.of(Z, T, A, validation)}
 
-    def errors(mask: Tensor) -> tuple[Tensor, Tensor]:
-        log_t, a = heads.log_time(Z), torch.sigmoid(heads.logit[..., None] + heads.reliability(Z))
-        gap = log_t - target[0] if loss == "log_time" else (log_t.exp() - target[0].exp()) / unit
-        return _mean(gap**2, mask), _mean((a - target[1]) ** 2, mask)
+    def errors(part: _Part) -> tuple[Tensor, Tensor]:
+        log_t, a = heads.log_time(part.Z), torch.sigmoid(heads.logit[..., None] + heads.reliability(part.Z))
+        gap = log_t - part.T.log() if loss == "log_time" else (log_t.exp() - part.T) / parts["train"].mean_time
+        return part.mean(gap**2), part.mean((a - part.A) ** 2)
 
     optimizer = torch.optim.AdamW(heads.parameters(), lr=training.lr, weight_decay=training.weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.epochs)
@@ -108,20 +109,50 @@ def fit(
     seen = []
     for epoch in range(training.epochs):
         optimizer.zero_grad()
-        time_error, reliability_error = errors(train)
+        time_error, reliability_error = errors(parts["train"])
         (time_error.sum() + reliability_error.sum()).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
         advance()
         if epoch % training.check_every == training.check_every - 1 or epoch == training.epochs - 1:
             with torch.no_grad():
-                checks = errors(validation)
+                checks = errors(parts["validation"])
             for keeper, value in zip(best, checks, strict=True):
                 keeper.offer(value)
             seen.append(checks[0].mean(1) + checks[1].mean(1))
     for keeper in best:
         keeper.restore()
-    return torch.stack(seen)
+    heads.double()
+    return torch.stack(seen).double()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The tasks of one part, gathered per member and padded to the same number, in single precision."""
+
+    Z: Tensor
+    T: Tensor
+    A: Tensor
+    weight: Tensor
+    mean_time: Tensor
+
+    @staticmethod
+    def of(Z: Tensor, T: Tensor, A: Tensor, known: Tensor) -> _Part:
+        used = known.any(1)
+        width = int(used.sum(1).max())
+        index = used.int().argsort(dim=1, descending=True, stable=True)[:, :width]  # (K, n'), its own tasks first
+        K, M, _ = known.shape
+        pick = index[:, None].expand(K, M, width)
+        weight = known.gather(2, pick)
+        labels = (x.expand(K, M, -1).gather(2, pick) for x in (T.nan_to_num(1.0), A.nan_to_num(0.0)))
+        times, shares = (torch.where(weight, x, fill).float() for x, fill in zip(labels, (1.0, 0.0), strict=True))
+        share = weight.float() / weight.sum(2, keepdim=True).clamp_min(1)
+        features = Z.gather(1, index[..., None].expand(-1, -1, Z.shape[2])).float()
+        return _Part(features, times, shares, share, (times * share).sum(2, keepdim=True))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """(K, M) means over the known pairs."""
+        return (values * self.weight).sum(2)
 
 
 class Best:
@@ -151,8 +182,3 @@ class Best:
         with torch.no_grad():
             for parameter, kept in zip(self.module.parameters(), self.kept, strict=True):
                 parameter.copy_(kept)
-
-
-def _mean(values: Tensor, mask: Tensor) -> Tensor:
-    """(K, M) means over the masked tasks."""
-    return torch.where(mask, values, 0.0).sum(-1) / mask.sum(-1).clamp_min(1)

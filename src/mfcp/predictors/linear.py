@@ -16,8 +16,8 @@ class Linear(Predictor):
 
     name: ClassVar[str] = "linear"
 
-    def build(self, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> nn.Module:
-        """See `Predictor.build`."""
+    def bank(self, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> nn.Module:
+        """See `Predictor.bank`."""
         return _Bank(features, clusters, seeds)
 
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pandas as pd
 
 from mfcp.data.study import Study
-from mfcp.evaluation.compare import summarise
-from mfcp.evaluation.metrics import EvaluateRules, evaluate
-from mfcp.evaluation.results import method_results
+from mfcp.errors import MfcpError
+from mfcp.evaluation.compare import Summary, summarise
+from mfcp.evaluation.metrics import METRICS, EvaluateRules, evaluate
 from mfcp.files import replacing, write_json
 from mfcp.methods.base import Trained
 from mfcp.progress import progress
 from mfcp.settings import Settings
-from mfcp.stages.base import FEATURES, MODELS, REPORTS, main
+from mfcp.stages.base import FEATURES, MODELS, REPORTS, VALID, main
+from mfcp.tracking import MethodResult, SeedResult, dvc_hashes, git_tags, log_results
+
+EXPERIMENT = "mfcp"
 
 
 def run(settings: Settings) -> None:
     """Judge every method of params.yaml on the test rounds of every setting."""
     rules: EvaluateRules = settings.section("evaluate")
     study = Study.load(FEATURES)
-    rounds, seeds, models = [], [], {}
+    rounds, seeds = [], []
+    models: dict[str, dict[str, Trained]] = {}
     with progress("evaluate", len(study.settings)) as advance:
         for name in study.settings:
             setting = study.setting(name, settings.section("matching"), price=rules.shortfall_price)
@@ -30,15 +37,40 @@ def run(settings: Settings) -> None:
             advance()
     all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
     summary = summarise(all_rounds, all_seeds, bootstrap=rules.bootstrap)
-    write_json(REPORTS / "metrics.json", summary)
     with replacing(REPORTS / "rounds.parquet") as path:
         all_rounds.to_parquet(path, index=False)
-    _track(method_results(summary, all_seeds, models))
+    write_json(REPORTS / "metrics.json", summary)
+    _track(_results(summary, all_seeds, models))
 
 
-def _track(results: list) -> None:  # type: ignore[type-arg]
+def _results(summary: Summary, seeds: pd.DataFrame, models: dict[str, dict[str, Trained]]) -> list[MethodResult]:
+    """The tracking store's view: a parent per setting and method, a child per seed, with its training curves."""
+    results = []
+    for key, own in seeds.groupby(["setting", "method"], sort=False):
+        setting, method = map(str, key)
+        trained = models[setting][method]
+        values = summary[setting][method]
+        aggregated = {f"{k}.{stat}": x for k, v in values.items() for stat, x in v.items() if isinstance(x, float)}
+        children = [
+            SeedResult(
+                seed=int(row["seed"]),
+                metrics={name: float(row[name]) for name in METRICS if name in row},
+                history={name: curve[k].tolist() for name, curve in trained.history.items()},
+            )
+            for k, (_, row) in enumerate(own.iterrows())
+        ]
+        results.append(MethodResult(setting, method, trained.method.spec(), aggregated, children, []))
+    return results
+
+
+def _track(results: list[MethodResult]) -> None:
     """Log to MLflow; a store that is down costs the tracking, not the evaluation."""
-    raise NotImplementedError
+    here = Path.cwd()
+    outs = [str(VALID), str(FEATURES)]
+    try:
+        log_results(EXPERIMENT, results, tags=git_tags(here) | dvc_hashes(here, outs), progress=True)
+    except MfcpError as error:
+        print(f"warning: results are in {REPORTS}, but not in MLflow: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+"""Predict execution time and reliability of deep-learning tasks per cluster, match them, and learn for the match."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_PUBLIC = {
+    "MatchingProblem": "mfcp.matching.problem",
+    "Solution": "mfcp.matching.problem",
+    "solve": "mfcp.matching.exact",
+    "relaxed_matching": "mfcp.matching.relaxation",
+    "regret": "mfcp.matching.regret",
+    "makespan": "mfcp.matching.problem",
+    "reliability": "mfcp.matching.problem",
+    "read_tables": "mfcp.data.tables",
+    "validate": "mfcp.data.validation",
+    "TaskPool": "mfcp.data.pool",
+    "build_pool": "mfcp.data.pool",
+    "Study": "mfcp.data.study",
+    "Method": "mfcp.methods.base",
+    "Rule": "mfcp.rules.base",
+    "Predictor": "mfcp.predictors.base",
+    "benchmark": "mfcp.evaluation.benchmark",
+    "Settings": "mfcp.settings",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    """Public names load their module when first used, so that `import mfcp` costs nothing."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'mfcp' has no attribute '{name}'")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_PUBLIC)

@@ -1,0 +1,30 @@
+"""Stage featurize: data/valid → data/features, the task pool, its settings and splits, and a vector per task."""
+
+from __future__ import annotations
+
+from mfcp.data.featurize import FeaturizeRules, featurize
+from mfcp.data.pool import build_pool, describe
+from mfcp.data.tables import read_tables
+from mfcp.files import replacing_folder, write_json
+from mfcp.progress import progress
+from mfcp.registry import import_members
+from mfcp.settings import Settings
+from mfcp.stages.base import FEATURES, REPORTS, VALID, main
+
+
+def run(settings: Settings) -> None:
+    """Build the pool, fit the encoder on each seed's training tasks, and describe every task."""
+    import_members("mfcp.tasks")
+    rules: FeaturizeRules = settings.section("featurize")
+    tables = read_tables(VALID)
+    pool = build_pool(tables, settings.section("pool"), seed=rules.settings_seed)
+    with progress("featurize", len(rules.seeds)) as advance:
+        study = featurize(tables, pool, rules, advance=advance)
+    with replacing_folder(FEATURES) as folder:
+        study.save(folder)
+    settings_of = {name: [str(pool.cluster_id[c]) for c in own] for name, own in study.settings.items()}
+    write_json(REPORTS / "pool.json", describe(pool) | {"settings": settings_of, "features": study.Z.shape[2]})
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,32 @@
+"""Stage validate: data/raw → data/valid, with offending rows and reasons in data/reports/validation."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mfcp.data.tables import read_tables, write_tables
+from mfcp.data.validation import validate, write_report
+from mfcp.files import replacing_folder
+from mfcp.settings import Settings
+from mfcp.stages.base import RAW, REPORTS, VALID, main
+
+
+class ValidateRules(BaseModel):
+    """Section `validate` of params.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    max_bad_share: float = Field(0.05, ge=0, le=1, description="largest tolerated share of bad rows of a table")
+
+
+def run(settings: Settings) -> None:
+    """Check every row of the raw tables and keep the good ones."""
+    rules: ValidateRules = settings.section("validate")
+    validated = validate(read_tables(RAW), max_bad_share=rules.max_bad_share)
+    write_report(validated, REPORTS / "validation")
+    with replacing_folder(VALID) as folder:
+        write_tables(validated.tables, folder)
+    print(f"{len(validated.quarantine)} rows in quarantine, see {REPORTS / 'validation'}")
+
+
+if __name__ == "__main__":
+    main(run)
