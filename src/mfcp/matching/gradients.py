@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mfcp.errors import SolverError
@@ -32,7 +31,7 @@ class Implicit(Gradient):
 
     def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: torch.Generator | None) -> Tensor:
         """See `Gradient.attach`."""
-        return _ImplicitRule.apply(problem.T, problem.A, problem, solution)  # type: ignore[no-any-return]
+        return _ImplicitRule.apply(problem.T, problem.A, problem, solution)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class _ImplicitRule(torch.autograd.Function):

@@ -79,11 +79,8 @@ def relaxed_problem(
     level = _per_round(gamma, "gamma", batch, T)
     if not bool(((level >= 0) & (level <= 1)).all()):
         raise DataError(f"gamma must lie in [0, 1], got {level.min():.6g} to {level.max():.6g}")
-    weights = [_per_round(value, name, batch, T) for name, value in (("beta", beta), ("lam", lam), ("tau", tau))]
-    for name, weight in zip(("beta", "lam", "tau"), weights, strict=True):
-        if not bool(((weight > 0) & weight.isfinite()).all()):
-            raise SettingsError(f"{name} must be positive and finite, got {weight.min():.6g} to {weight.max():.6g}")
-    return RelaxedProblem(T, A, forbidden, level, *weights, batch=batch)
+    weights = {name: _weight(value, name, batch, T) for name, value in (("beta", beta), ("lam", lam), ("tau", tau))}
+    return RelaxedProblem(T, A, forbidden, level, **weights, batch=batch)
 
 
 def smooth_makespan(X: Tensor, T: Tensor, beta: Tensor | float) -> Tensor:
@@ -175,6 +172,13 @@ def _per_round(value: Tensor | float, name: str, batch: torch.Size, like: Tensor
         raise SettingsError(
             f"{name} has shape {tuple(tensor.shape)}; give a number or one per round, shape {tuple(batch)}"
         ) from None
+
+
+def _weight(value: Tensor | float, name: str, batch: torch.Size, like: Tensor) -> Tensor:
+    weight = _per_round(value, name, batch, like)
+    if not bool(((weight > 0) & weight.isfinite()).all()):
+        raise SettingsError(f"{name} must be positive and finite, got {weight.min():.6g} to {weight.max():.6g}")
+    return weight
 
 
 def _no_empty_column(forbidden: Tensor, batch: torch.Size) -> None:

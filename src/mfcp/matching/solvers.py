@@ -125,7 +125,7 @@ def most_reliable(problem: RelaxedProblem) -> Tensor:
     A = problem.A.detach()
     if problem.forbidden is not None:
         A = A.masked_fill(problem.forbidden, -1.0)
-    top = (A == A.amax(1, keepdim=True)).to(A.dtype)
+    top = (A.amax(1, keepdim=True) == A).to(A.dtype)
     return top / top.sum(1, keepdim=True)
 
 
