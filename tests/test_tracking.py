@@ -77,9 +77,7 @@ def test_a_long_curve_takes_several_batches(tmp_path: Path) -> None:
     seeds = [SeedResult(0, {}, {"train.loss": curve})]
     log_results("x", [MethodResult("A", "tsm", {}, {}, seeds)], tags={}, root=tmp_path)
     with sqlite3.connect(tmp_path / tracking.STORE) as connection:
-        steps = [
-            step for (step,) in connection.execute("select step from metrics where key='train.loss' order by step")
-        ]
+        rows = connection.execute("select step from metrics where key = 'train.loss' order by step").fetchall()
     connection.close()
     assert rows == [(step,) for step in range(len(curve))]
 

@@ -1,0 +1,116 @@
+"""Prefect on this machine: server, the deployments of prefect.yaml, and a worker for their scheduled runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flows import guard
+from mfcp.errors import MfcpError, guarded
+from mfcp.telemetry import OFF
+
+HOST = "127.0.0.1"
+POOL = "mfcp"
+START_S = 180.0
+
+
+def environment(home: Path, port: int) -> dict[str, str]:
+    """Variables under which any Prefect command speaks to this server and leaves the user's own Prefect alone."""
+    return {
+        **os.environ,
+        **OFF,
+        "PREFECT_HOME": str(home.resolve()),
+        "PREFECT_API_URL": f"http://{HOST}:{port}/api",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": str(int(START_S)),
+    }
+
+
+@contextlib.contextmanager
+def server(home: Path, port: int) -> Iterator[str]:
+    """A Prefect server with its database in `home`; yields the address of its API, and ends it with the block.
+
+    Raises:
+        MfcpError: the port is taken, or the server did not answer in time; the message says where its log is.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise MfcpError(
+                f"port {port} of {HOST}: {error.strerror}; choose another, for instance PORT=4201"
+            ) from None
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / "server.log"
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
+    with log.open("w") as output:
+        process = guard.start(command, env=environment(home, port), stdout=output, stderr=subprocess.STDOUT)
+    api = f"http://{HOST}:{port}/api"
+    try:
+        deadline = time.monotonic() + START_S
+        while not _answers(f"{api}/health"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise MfcpError(f"the Prefect server did not start on port {port}; see {log}")
+            time.sleep(0.3)
+        yield api
+    finally:
+        guard.stop(process)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return bool(reply.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def deploy(root: Path, home: Path, port: int) -> None:
+    """Make the work pool and the deployments of `root`/prefect.yaml, or bring them up to date.
+
+    Raises:
+        MfcpError: Prefect refused; its message is passed on.
+    """
+    for arguments in (["work-pool", "create", POOL, "--type", "process", "--overwrite"], ["deploy", "--all"]):
+        command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
+        done = subprocess.run(command, cwd=root, env=environment(home, port), capture_output=True, text=True)
+        if done.returncode:
+            raise MfcpError(f"prefect {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+
+
+@contextlib.contextmanager
+def worker(root: Path, home: Path, port: int, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A worker that takes one run at a time; it ends with the block, and the run it is at with it."""
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process", "--limit", "1"]
+    process = guard.start(command, cwd=root, env=environment(home, port), **options)
+    try:
+        yield process
+    finally:
+        guard.stop(process)
+
+
+def main() -> None:
+    """Serve the checkout in the working folder until Ctrl-C (`make schedule`)."""
+    root = Path.cwd()
+    home = Path(os.environ.get("PREFECT_HOME", ".prefect"))
+    port = int(os.environ.get("PORT", "4200"))
+    print("starting the Prefect server …", flush=True)
+    with server(home, port):
+        deploy(root, home, port)
+        print(f"Prefect: http://{HOST}:{port}  (schedules of prefect.yaml are active; Ctrl-C ends all)", flush=True)
+        with worker(root, home, port) as process:
+            process.wait()
+    raise MfcpError("the worker ended by itself; see its messages above")
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

@@ -1,0 +1,16 @@
+"""What holds for every test: few threads, no telemetry, no store or server of the user's own."""
+
+from __future__ import annotations
+
+import os
+
+# Before anything imports NumPy or torch; child processes inherit it.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[variable] = "1"
+for variable in ("DVC_ROOT", "DVC_STAGE", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_HOME", "PYTHONPATH"):
+    os.environ.pop(variable, None)
+os.environ["MPLBACKEND"] = "agg"
+
+from mfcp.telemetry import switch_off  # noqa: E402
+
+switch_off()

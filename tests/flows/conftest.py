@@ -1,0 +1,45 @@
+"""A toy checkout, and one Prefect server for all flow tests; nothing else in the tests starts a server."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running import Prefect
+
+from flows import service
+
+REPOSITORY = Path(__file__).parents[2]
+DVC_YAML = """\
+stages:
+  last: {cmd: cat middle other > last, deps: [middle, other], outs: [last]}
+  middle: {cmd: echo at work in $DVC_STAGE; cat first > middle, deps: [first], outs: [middle]}
+  other: {cmd: cat first first > other, deps: [first], outs: [other]}
+  first: {cmd: cat source > first, deps: [source], outs: [first]}
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """A DVC repository of four stages, written against their order, with the repository's own flows beside it."""
+    root = tmp_path / "toy"
+    (root / ".dvc").mkdir(parents=True)
+    (root / ".dvc" / "config").write_text("[core]\n    no_scm = true\n    analytics = false\n")
+    (root / "dvc.yaml").write_text(DVC_YAML)
+    (root / "source").write_text("one\n")
+    shutil.copytree(REPOSITORY / "flows", root / "flows", ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+@pytest.fixture(scope="session")
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
+    """A Prefect server of the tests' own, on a free port of this machine."""
+    home = tmp_path_factory.mktemp("prefect")
+    with socket.socket() as free:
+        free.bind((service.HOST, 0))
+        port = free.getsockname()[1]
+    with service.server(home, port) as api:
+        yield Prefect(home, port, api)
