@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mfcp.matching.exact import solve, solve_or_fall_back
-    from mfcp.matching.gradients import Gradient, Implicit
+    from mfcp.matching.gradients import Gradient, Implicit, Unrolled, ZerothOrder
     from mfcp.matching.problem import MatchingProblem, Solution
     from mfcp.matching.relaxation import relaxed_matching, relaxed_solution
     from mfcp.matching.solvers import RelaxedSolution, Status
@@ -22,6 +22,8 @@ _HOMES = {
     "solve_or_fall_back": "exact",
     "Gradient": "gradients",
     "Implicit": "gradients",
+    "Unrolled": "gradients",
+    "ZerothOrder": "gradients",
     "relaxed_matching": "relaxation",
     "relaxed_solution": "relaxation",
     "RelaxedSolution": "solvers",
@@ -35,6 +37,8 @@ __all__ = [
     "RelaxedSolution",
     "Solution",
     "Status",
+    "Unrolled",
+    "ZerothOrder",
     "relaxed_matching",
     "relaxed_solution",
     "solve",

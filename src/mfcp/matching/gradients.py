@@ -1,18 +1,21 @@
 """How the relaxed plan is differentiated, independent of how it is found: one class per rule.
 
-The invariant of the implicit rule: `kkt_residual(X*, nu, p, q; T, A) == 0`, Eq. (14) of [Huo2025]_.
+The invariant of the implicit rule: `kkt_residual(X*, …; T, A) == 0`, Eq. (14) of [Huo2025]_.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from mfcp.errors import SolverError
+from mfcp.matching.descent import mirror_descent
 from mfcp.matching.objective import RelaxedProblem
-from mfcp.matching.solvers import RelaxedSolution, respond
+from mfcp.matching.solvers import RelaxedSolution, respond, solve_relaxed
 from mfcp.registry import Registered
 
 
@@ -34,6 +37,77 @@ class Implicit(Gradient):
         return _ImplicitRule.apply(problem.T, problem.A, problem, solution)  # type: ignore[no-untyped-call,no-any-return]
 
 
+class ZerothOrder(Gradient):
+    """Algorithm 2 of [Huo2025]_, all perturbations of all rounds in one batched solve.
+
+    The slope of <G, X*> along a random Gaussian direction v times v itself, averaged over `samples` directions; G is
+    the incoming derivative of the loss. Directions differ between rounds and calls only through the generator: the
+    same generator state gives the same directions (common random numbers). A perturbed round that cannot be solved
+    is left out of the average; its count is the caller's `status` of the unperturbed one.
+    """
+
+    name: ClassVar[str] = "zeroth_order"
+    samples: int = Field(16, ge=1, description="directions per round")
+    delta: float = Field(0.02, gt=0, description="step on log t, and on a")
+    antithetic: bool = Field(True, description="central differences at twice the solves")
+    seed: int = Field(0, description="of the directions, where no generator is given")
+
+    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: torch.Generator | None) -> Tensor:
+        """See `Gradient.attach`."""
+        if generator is None:
+            generator = torch.Generator(problem.T.device).manual_seed(self.seed)
+        rule = _ZerothOrderRule.apply
+        return rule(problem.T, problem.A, problem, solution, self, generator)  # type: ignore[no-untyped-call,no-any-return]
+
+    def estimate(
+        self, problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, generator: torch.Generator, of: str
+    ) -> Tensor:
+        """(B, M, N) estimate of dL/dT (`of` = "T") or dL/dA ("A") for dL/dX = G."""
+        shape = (self.samples, *problem.T.shape)
+        v = torch.randn(shape, dtype=G.dtype, device=generator.device, generator=generator).to(G.device)
+        if problem.forbidden is not None:
+            v = v.masked_fill(problem.forbidden, 0.0)
+        ahead, ahead_good = self._loss(problem, solution, G, self.delta * v, of)
+        if self.antithetic:
+            behind, behind_good = self._loss(problem, solution, G, -self.delta * v, of)
+            slope, good = (ahead - behind) / (2 * self.delta), ahead_good & behind_good
+        else:
+            slope, good = (ahead - (G * solution.X).sum((1, 2))) / self.delta, ahead_good
+        good = good & solution.converged
+        slope = torch.where(good, slope, 0.0) / good.sum(0).clamp_min(1)
+        mean = torch.einsum("sb,sbmn->bmn", slope, v)
+        return mean / problem.T.detach().clamp_min(1e-300) if of == "T" else mean
+
+    @staticmethod
+    def _loss(
+        problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, step: Tensor, of: str
+    ) -> tuple[Tensor, Tensor]:
+        """<G, X*> (S, B) at perturbed inputs, and where the perturbed round was solved."""
+        S, B = step.shape[:2]
+        T = problem.T.detach() * step.exp() if of == "T" else problem.T.detach().expand(step.shape)
+        A = (problem.A.detach() + step).clamp(0.0, 1.0) if of == "A" else problem.A.detach().expand(step.shape)
+        many = _repeated(problem, T.flatten(0, 1), A.flatten(0, 1), S)
+        near = solve_relaxed(many, start=(solution.p.repeat(S, 1), solution.q.repeat(S)))
+        return (near.X.reshape(step.shape) * G).sum((2, 3)), near.converged.reshape(S, B)
+
+
+class Unrolled(Gradient):
+    """The derivative of a fixed number of mirror descent steps, by autograd through them; the reference rule.
+
+    X is then the plan after those steps, not the dual solver's; it can be differentiated twice.
+    """
+
+    name: ClassVar[str] = "unrolled"
+    steps: int = Field(1000, ge=1)
+
+    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: torch.Generator | None) -> Tensor:
+        """See `Gradient.attach`."""
+        good = solution.converged
+        gamma = torch.where(good, problem.gamma, 0.0)  # an infeasible round is descended harmlessly, then masked
+        X = mirror_descent(dataclasses.replace(problem, gamma=gamma), self.steps)
+        return torch.where(good[:, None, None], X, solution.X)
+
+
 class _ImplicitRule(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, T: Tensor, A: Tensor, problem: RelaxedProblem, solution: RelaxedSolution) -> Tensor:
@@ -42,9 +116,52 @@ class _ImplicitRule(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, G: Tensor) -> Any:
-        if torch.is_grad_enabled():
-            raise SolverError(
-                "relaxed_matching has first derivatives only; call backward without create_graph, "
-                "or differentiate gradient=Unrolled() twice"
-            )
+        _first_only()
         return *respond(ctx.problem, ctx.solution, G), None, None
+
+
+class _ZerothOrderRule(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        T: Tensor,
+        A: Tensor,
+        problem: RelaxedProblem,
+        solution: RelaxedSolution,
+        rule: ZerothOrder,
+        generator: torch.Generator,
+    ) -> Tensor:
+        ctx.saved = problem, solution, rule, generator
+        return solution.X.clone()
+
+    @staticmethod
+    def backward(ctx: Any, G: Tensor) -> Any:
+        _first_only()
+        problem, solution, rule, generator = ctx.saved
+        wanted = [
+            rule.estimate(problem, solution, G, generator, of) if need else None
+            for of, need in zip("TA", ctx.needs_input_grad, strict=False)
+        ]
+        return *wanted, None, None, None, None
+
+
+def _first_only() -> None:
+    if torch.is_grad_enabled():
+        raise SolverError(
+            "relaxed_matching has first derivatives only; call backward without create_graph, "
+            "or use gradient=Unrolled()"
+        )
+
+
+def _repeated(problem: RelaxedProblem, T: Tensor, A: Tensor, times: int) -> RelaxedProblem:
+    """`problem` with other times and reliabilities (times · B, M, N), its rounds repeated."""
+    return RelaxedProblem(
+        T,
+        A,
+        None if problem.forbidden is None else problem.forbidden.repeat(times, 1, 1),
+        problem.gamma.repeat(times),
+        problem.beta.repeat(times),
+        problem.lam.repeat(times),
+        problem.tau.repeat(times),
+        problem.batch,
+    )

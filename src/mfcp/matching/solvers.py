@@ -109,7 +109,7 @@ def solve_relaxed(
         problem.lam / unit,
         problem.tau / unit,
     )
-    first = None if start is None else (start[0], start[1] / unit)
+    first = None if start is None else (start[0], torch.where(start[1].isfinite(), start[1] / unit, 1.0))
     point = solve_dual(rounds, tolerance=tolerance, max_steps=max_steps, start=first)
     X, q = point.X, point.q * unit
     stuck = ~infeasible & ~(point.residual <= FLOOR)
