@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from mfcp.telemetry import switch_off
+
+switch_off()  # before any tool underneath is imported
+
 _PUBLIC = {
     "MatchingProblem": "mfcp.matching.problem",
     "Solution": "mfcp.matching.problem",

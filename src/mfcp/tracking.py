@@ -18,7 +18,6 @@ import yaml
 
 from mfcp.errors import MfcpError
 from mfcp.progress import progress as bar
-from mfcp.telemetry import switch_off
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -206,7 +205,6 @@ def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 def _open(uri: str, experiment: str, root: Path) -> tuple[MlflowClient, str]:
     """Client and experiment id; a store of our own keeps its artifacts beside its database."""
-    switch_off()
     # A server that does not answer should cost seconds, not MLflow's default of minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")

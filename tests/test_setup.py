@@ -1,0 +1,115 @@
+"""The set-up files agree with each other: lock, requirements, Makefile, telemetry."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from mfcp import telemetry
+
+ROOT = Path(__file__).parents[1]
+LOCK = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and not line.startswith("#")]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def test_the_lock_is_exact_versions_and_nothing_else() -> None:
+    assert [line for line in LOCK if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+", line)] == []
+
+
+def test_the_lock_meets_every_requirement_of_the_project() -> None:
+    locked = {canonicalize_name(name): version for name, version in (line.split("==") for line in LOCK)}
+    wanted = [Requirement(text) for text in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"])]
+    wrong = [str(need) for need in wanted if not need.specifier.contains(locked.get(canonicalize_name(need.name), "0"))]
+    assert wrong == []
+
+
+def test_what_is_imported_is_declared() -> None:
+    """Every third-party package that our code imports stands in pyproject.toml, not only in the lock."""
+    from importlib.metadata import packages_distributions
+
+    from test_layers import PROGRAM, imported
+
+    declared = {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]}
+    owners = packages_distributions()
+    names = {name.split(".")[0] for path in PROGRAM for name in imported(path)}
+    names -= set(sys.stdlib_module_names) | {"mfcp", "flows", "__future__"}
+    assert {name for name in names if not {canonicalize_name(owner) for owner in owners[name]} & declared} == set()
+
+
+def test_makefile_and_code_switch_off_the_same_telemetry() -> None:
+    exported = dict(re.findall(r"^export ([A-Z_]+) := (\S+)$", MAKEFILE, flags=re.MULTILINE))
+    assert {name: value for name, value in exported.items() if name not in ("PATH", "VIRTUAL_ENV")} == telemetry.OFF
+
+
+def test_the_users_own_telemetry_choice_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DO_NOT_TRACK", "0")
+    monkeypatch.delenv("GX_ANALYTICS_ENABLED")
+    telemetry.switch_off()
+    assert os.environ["DO_NOT_TRACK"] == "0"
+    assert os.environ["GX_ANALYTICS_ENABLED"] == "false"
+
+
+def test_telemetry_is_off_before_any_tool_is_imported() -> None:
+    code = "import os, {module}; print(*(os.environ.get(name) for name in {names}))"
+    clean = {key: value for key, value in os.environ.items() if key not in telemetry.OFF}
+    for module in ("mfcp", "flows.pipeline"):
+        program = code.format(module=module, names=list(telemetry.OFF))
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, env=clean, check=True, capture_output=True, text=True
+        )
+        assert done.stdout.split() == list(telemetry.OFF.values())
+
+
+def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", *arguments], cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+
+
+def test_make_alone_lists_the_commands() -> None:
+    listed = re.findall(r"^  make (\w+) +\S", make().stdout, flags=re.MULTILINE)
+    assert {"run", "test", "bench", "ui", "flow", "schedule"} <= set(listed)
+
+
+def test_an_unsuitable_python_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "requirements.lock").write_text("")
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    done = subprocess.run(
+        ["make", "setup", "PYTHON=false"], cwd=tmp_path, env=os.environ, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "needs Python 3.11 or newer; tried: false. Give one: make PYTHON=" in done.stderr
+
+
+def test_an_interrupted_set_up_starts_over(tmp_path: Path) -> None:
+    """With nothing to install: the leftover of the first try must be gone, and the second must end."""
+    (tmp_path / "requirements.lock").write_text("")
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    leftover = tmp_path / ".venv" / "lib" / "half-a-package"
+    leftover.mkdir(parents=True)
+    (tmp_path / ".venv" / ".unfinished").touch()
+    command = ["make", ".venv/.locked", f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "the last one was interrupted; starting over" in done.stdout
+    assert not leftover.exists()
+    assert subprocess.run([*command, "--question"], cwd=tmp_path).returncode == 0  # nothing left to do
+
+
+def test_committed_files_name_no_place_of_this_machine() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    places = {str(ROOT), str(Path.home()), sys.prefix} - {"/"}
+    texts = {name: (ROOT / name).read_bytes() for name in listed.stdout.split("\0") if (ROOT / name).is_file()}
+    found = {(name, place) for name, text in texts.items() for place in places if place.encode() in text}
+    assert found == set()
