@@ -124,10 +124,9 @@ def test_help_loads_nothing_heavy() -> None:
     assert not third_party, f"mfcp --help imports {sorted(third_party)}"
 
 
-def is_empty(path: Path) -> bool:
-    """Whether a module, mostly a package's `__init__`, holds nothing but its docstring."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
+def is_namespace(path: Path) -> bool:
+    """Whether a package's `__init__` only lists names, at most to import them when they are first used."""
+    return path.name == "__init__.py" and not any(name.startswith("mfcp.") for name in imported(path, run_only=True))
 
 
 @cache
@@ -137,11 +136,11 @@ def closure(module: str) -> frozenset[str]:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in found or name == "mfcp" or is_empty(MODULES[name]) or name.removeprefix("mfcp.") in EXEMPT:
+        if name in found or name == "mfcp" or is_namespace(MODULES[name]) or name.removeprefix("mfcp.") in EXEMPT:
             continue
         found.add(name)
         waiting += [target for entry in imported(MODULES[name], run_only=True) if (target := module_of(entry))]
-        waiting += [parent for parent in [name.rpartition(".")[0]] if not is_empty(MODULES[parent])]
+        waiting.append(name.rpartition(".")[0])
         for package in named_packages(MODULES[name]):
             waiting += [other for other in MODULES if other.startswith(f"{package}.")]
     return frozenset(found)
