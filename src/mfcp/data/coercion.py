@@ -106,7 +106,8 @@ def _integer(values: pd.Series[Any]) -> pd.Series[Any]:
     if pd.api.types.is_integer_dtype(numbers.dtype):
         return numbers
     whole = numbers.notna() & (numbers % 1 == 0) & (numbers.abs() < 2**63)
-    return numbers.where(whole, np.nan).astype("Int64")
+    # Once more without the others: beside an empty cell a large whole number would pass through a float.
+    return pd.to_numeric(values[whole]).astype("Int64").reindex(values.index)
 
 
 def _time(values: pd.Series[Any]) -> pd.Series[Any]:

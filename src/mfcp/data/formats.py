@@ -55,9 +55,10 @@ def _read_csv(path: Path) -> pd.DataFrame:
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
+    read = pyarrow.csv.ReadOptions(use_threads=False)  # with threads an error does not tell its row
     parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
     try:
-        table = pyarrow.csv.read_csv(pa.BufferReader(text), parse_options=parse, convert_options=options)
+        table = pyarrow.csv.read_csv(pa.BufferReader(text), read_options=read, parse_options=parse, convert_options=options)
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
         raise DataError(
@@ -114,7 +115,7 @@ def _refuse_empty(path: Path) -> None:
 
 def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
     # Without pandas' metadata the bytes depend on the values alone, not on the library that wrote them.
-    table = pa.Table.from_pandas(_storable(frame), preserve_index=False).replace_schema_metadata(None)
+    table = pa.table({str(name): _arrow(values) for name, values in _storable(frame).items()})
     pyarrow.parquet.write_table(table, path, compression="zstd")
 
 
@@ -122,6 +123,12 @@ def _storable(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with columns of mixed types as text: validation will name the cells that are wrong."""
     mixed = [name for name in frame if frame[name].dtype == object and not _uniform(frame[name])]
     return frame.assign(**{str(name): frame[name].map(str, na_action="ignore").astype("str") for name in mixed})
+
+
+def _arrow(values: pd.Series[Any]) -> pa.Array:
+    if isinstance(values.dtype, pd.DatetimeTZDtype):
+        return pa.array(values.dt.tz_convert(None), type=pa.timestamp("us", tz="UTC"), from_pandas=True)
+    return pa.array(values, from_pandas=True)
 
 
 def _uniform(values: pd.Series[Any]) -> bool:
