@@ -1,0 +1,175 @@
+"""Task descriptors: what is known of a task before it runs, as one row of numbers.
+
+Nothing here reads a measured time. Columns are on a log scale where amounts span decades; they are not
+standardised, which is left to the consumer, on its training tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfcp.errors import DataError
+from mfcp.tasks.graphs import OperatorGraphs, build_graphs, depth
+from mfcp.tasks.operators import CLASS_NAMES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mfcp.tasks.encoder import Encoder
+
+Floats = NDArray[np.float64]
+
+AMOUNTS = ("param_count", "flops", "activations", "batch_size", "input_size")
+CATEGORIES = ("domain", "phase", "precision", "model")
+MOST_CATEGORIES = 12  # a category with more values than this says too little about an unseen task
+
+
+def describe_tasks(tasks: pd.DataFrame, graphs: OperatorGraphs | None = None) -> tuple[tuple[str, ...], Floats]:
+    """Descriptors of tasks, without labels.
+
+    - `log_<amount>` of parameters, FLOPs, activations, batch size and input size;
+    - `<category>=<value>` for domain, phase, precision, and for the model where there are few;
+    - of the operator graph: operators, edges, depth, and by class of operator the count, FLOPs, bytes and
+      parameters, log(1 + x);
+    - `no_<amount>` and `no_graph` where that is unknown; the values are then 0.
+
+    Columns that are the same for all tasks are left out. The number of samples is left out too: replicas of
+    a task may differ in it.
+
+    Args:
+        tasks: n rows of the `tasks` table.
+        graphs: operator graphs, found by `graph_id`; None where the log has none.
+
+    Returns:
+        d names, and an (n, d) matrix.
+    """
+    columns: dict[str, Floats] = {}
+    for name in AMOUNTS:
+        columns |= _amount(tasks, name)
+    for name in CATEGORIES:
+        columns |= _category(tasks, name)
+    if graphs is not None and len(graphs.graph_id):
+        columns |= _graph_columns(tasks, graphs)
+    kept = {name: values for name, values in columns.items() if len(values) and np.ptp(values) > 0}
+    return tuple(kept), np.stack(list(kept.values()), axis=1) if kept else np.empty((len(tasks), 0))
+
+
+def _amount(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
+    if name not in tasks:
+        return {}
+    values = tasks[name].to_numpy(np.float64, na_value=np.nan)
+    known = np.isfinite(values) & (values > 0)
+    return {f"log_{name}": np.log(np.where(known, values, 1.0)), f"no_{name}": (~known).astype(np.float64)}
+
+
+def _category(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
+    if name not in tasks:
+        return {}
+    column = tasks[name]
+    text = column.astype(object).where(column.notna(), "unknown").to_numpy(str)
+    values = np.unique(text)
+    if len(values) > MOST_CATEGORIES:
+        return {}
+    return {f"{name}={value}": (text == value).astype(np.float64) for value in values}
+
+
+def _graph_columns(tasks: pd.DataFrame, graphs: OperatorGraphs) -> dict[str, Floats]:
+    at = graph_positions(tasks, graphs)
+    known = at >= 0
+    table = {name: np.where(known, values[at], 0.0) for name, values in summarise(graphs).items()}
+    return {**table, "no_graph": (~known).astype(np.float64)}
+
+
+def graph_positions(tasks: pd.DataFrame, graphs: OperatorGraphs) -> NDArray[np.int64]:
+    """(n,) position of each task's graph, -1 where it has none."""
+    column = tasks["graph_id"]
+    return graphs.positions(column.astype(object).where(column.notna(), "").to_numpy(str))
+
+
+def summarise(graphs: OperatorGraphs) -> dict[str, Floats]:
+    """Size, depth and operator histograms of each graph, log(1 + x): (G,) by name."""
+    size, classes = len(graphs.graph_id), len(CLASS_NAMES)
+    cell = graphs.graph * classes + graphs.kind
+    amounts = {
+        "count": np.ones(len(graphs.kind)),
+        "flops": graphs.flops,
+        "bytes": graphs.read + graphs.written,
+        "params": graphs.params,
+    }
+    deepest = np.zeros(size)
+    np.maximum.at(deepest, graphs.graph, depth(graphs.edges, len(graphs.kind)) + 1.0)
+    columns = {
+        "graph_depth": deepest,
+        "graph_edges": np.bincount(graphs.graph[graphs.edges[0]], minlength=size).astype(np.float64),
+    }
+    for name, amount in amounts.items():
+        histogram: Floats = np.bincount(cell, amount, size * classes).astype(np.float64).reshape(size, classes)
+        columns[f"graph_{name}"] = histogram.sum(axis=1)
+        columns |= {f"{name}_{CLASS_NAMES[k]}": histogram[:, k] for k in range(classes)}
+    return {f"log_{name}": np.log1p(values) for name, values in columns.items()}
+
+
+@dataclass(frozen=True)
+class TaskFeatures:
+    """The features of a list of tasks, with what does not depend on the split made once.
+
+    Args:
+        tasks: n rows of the `tasks` table.
+        graphs: their operator graphs, None where the log has none.
+        names, described: `describe_tasks` of them.
+    """
+
+    tasks: pd.DataFrame
+    graphs: OperatorGraphs | None
+    names: tuple[str, ...]
+    described: Floats
+
+    @classmethod
+    def of(cls, tables: dict[str, pd.DataFrame], task_ids: NDArray[np.str_]) -> TaskFeatures:
+        """Features of the named tasks of a log; graphs of other tasks are not looked at.
+
+        Raises:
+            DataError: an id that the `tasks` table lacks, or damaged graphs.
+        """
+        indexed = tables["tasks"].set_index("task_id")
+        missing = ~np.isin(task_ids, indexed.index.to_numpy(str))
+        if missing.any():
+            raise DataError(f"tasks: no task_id '{np.asarray(task_ids)[missing][0]}'; describe tasks of this log only")
+        tasks = indexed.loc[list(task_ids)].reset_index()
+        graphs = None
+        if "nodes" in tables and "edges" in tables and "graph_id" in tasks:
+            used = tasks["graph_id"].dropna().unique()
+            nodes, edges = (tables[name][tables[name]["graph_id"].isin(used)] for name in ("nodes", "edges"))
+            graphs = build_graphs(nodes, edges) if len(nodes) else None
+        return cls(tasks, graphs, *describe_tasks(tasks, graphs))
+
+    def encode(self, train: NDArray[np.bool_], encoder: Encoder, seed: int) -> tuple[tuple[str, ...], Floats]:
+        """Descriptors and, beside them, the encoder's vector of each task's graph, fitted on training graphs only.
+
+        Args:
+            train: (n,) which tasks may be learned from.
+            encoder: member of the encoder family.
+            seed: of the encoder's training.
+        """
+        if self.graphs is None:
+            return self.names, self.described
+        at = graph_positions(self.tasks, self.graphs)
+        learned = np.unique(at[train & (at >= 0)])
+        vectors = encoder.fit(self.graphs, learned, seed=seed).transform(self.graphs)
+        z = np.where((at >= 0)[:, None], vectors[at], 0.0)
+        return (*self.names, *(f"z{k}" for k in range(z.shape[1]))), np.concatenate([self.described, z], axis=1)
+
+
+def build_features(
+    tables: dict[str, pd.DataFrame],
+    task_ids: NDArray[np.str_],
+    train_mask: NDArray[np.bool_],
+    encoder: Encoder,
+    seed: int,
+) -> tuple[tuple[str, ...], Floats]:
+    """Names (d,) and matrix Z (n, d) of the named tasks; for several splits make `TaskFeatures` once instead."""
+    return TaskFeatures.of(tables, task_ids).encode(train_mask, encoder, seed)
