@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.errors import SettingsError
 from mfcp.matching.problem import Floats, Ints
 
 
@@ -52,9 +51,6 @@ def emulate_failures(model: FailureModel, T: Floats, pressure: Floats, memory: F
 
     Returns:
         nan and 0 runs where T is nan.
-
-    Raises:
-        SettingsError: the mean cannot be reached.
     """
     rng = np.random.default_rng([seed, 0xFA11])
     clusters = len(T)
@@ -107,6 +103,4 @@ def _scale(risk: Floats, mean: float) -> float:
     def excess(log_s: float) -> float:
         return float(np.exp(-np.exp(log_s) * risk).mean()) - mean
 
-    if excess(-40.0) * excess(40.0) > 0:
-        raise SettingsError(f"failure_model.mean {mean} cannot be reached with these times; choose one in (0, 1)")
     return float(np.exp(brentq(excess, -40.0, 40.0, xtol=1e-12)))

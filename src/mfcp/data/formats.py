@@ -58,7 +58,9 @@ def _read_csv(path: Path) -> pd.DataFrame:
     read = pyarrow.csv.ReadOptions(use_threads=False)  # with threads an error does not tell its row
     parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
     try:
-        table = pyarrow.csv.read_csv(pa.BufferReader(text), read_options=read, parse_options=parse, convert_options=options)
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(text), read_options=read, parse_options=parse, convert_options=options
+        )
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
         raise DataError(
