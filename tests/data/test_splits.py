@@ -96,7 +96,7 @@ def test_settings_do_not_mix_clusters_without_common_tasks():
     assert len(set(drawn.values())) == 5
     assert all(max(c) < 4 or min(c) >= 4 for c in drawn.values())
     assert drawn == draw_settings(pool_of(["f"] * 40, allowed), 5, 3, 0)
-    with pytest.raises(DataError, match="5 sets of 3 clusters share enough tasks"):
+    with pytest.raises(DataError, match="5 sets of 3 of the pool's 7 clusters share enough tasks, 6 settings asked"):
         draw_settings(pool_of(["f"] * 40, allowed), 6, 3, 0)
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from mfcp.data.failures import FailureModel, emulate_failures, memory_pressure
 from mfcp.data.samples import LogNormal, SamplesRule
 from mfcp.data.splits import family_of
-from mfcp.data.task_pool import TaskPool
+from mfcp.data.task_pool import TaskPool, Texts
 from mfcp.data.times import Cells, balanced_pools, floats, measure_cells, pair_index, task_effects
 from mfcp.errors import DataError
 from mfcp.matching.problem import Bools, Floats, Ints
@@ -51,6 +51,11 @@ class _Rows:
     copy: Ints
     drawn: Bools  # samples come from the rule
 
+    def names(self, tables: Tables) -> Texts:
+        """(n',) unique names: that of the task, numbered from the second copy on."""
+        task_id = tables["tasks"]["task_id"].to_numpy(str)[self.task]
+        return np.array([t if k == 0 else f"{t}#{k + 1}" for t, k in zip(task_id, self.copy, strict=True)], np.str_)
+
 
 def build_pool(tables: Tables, rules: PoolRules, *, seed: int) -> TaskPool:
     """The task pool of validated tables.
@@ -68,50 +73,57 @@ def build_pool(tables: Tables, rules: PoolRules, *, seed: int) -> TaskPool:
     Raises:
         DataError: fewer than two clusters have enough tasks.
     """
-    tasks, clusters = tables["tasks"], tables["clusters"]
-    logged = np.where(np.isfinite(sizes := floats(clusters["pool_size"])), sizes, 1.0)
+    sizes = floats(tables["clusters"]["pool_size"])
+    logged = np.where(np.isfinite(sizes), sizes, 1.0)
     cells = measure_cells(tables, logged)
     rows, notes = _choose(tables, cells, rules)
     i, j = rows.cluster, rows.task
-    task_id = tasks["task_id"].to_numpy(str)[j]
-    samples = cells.samples[j].copy()
-    draw = rules.samples.draw(list(task_id), list(rows.copy), _work_per_sample(tables, cells)[j], seed=seed)
-    samples[rows.drawn] = draw[rows.drawn]
-    known = np.isfinite(samples)
-    stated = np.where(known, samples, np.median(samples[known]) if known.any() else 1.0)
-    duration = cells.duration[np.ix_(i, j)]
-    T = np.where(np.isfinite(duration), duration, samples * cells.per_unit[np.ix_(i, j)] / logged[i, None])
+    T, samples = _times(tables, cells, rows, logged, rules, seed)
     pool_size = balanced_pools(T, logged[i], seed=seed) if rules.pools == "balanced" else logged[i]
     shrink = (logged[i] / pool_size)[:, None]
-    T, true = T * shrink, _truth(tables, i, j)
-    T_true = None if true is None else np.where(np.isfinite(true[0]), true[0] * shrink, T)
-    allowed = np.isfinite(T)
-    source = _failure_source(rules, cells, i, j, has_truth=true is not None)
+    T = T * shrink
+    truth = _truth(tables, i, j)
+    T_true = None if truth is None else np.where(np.isfinite(truth[0]) & ~rows.drawn, truth[0] * shrink, T)
+    source = _failure_source(rules, cells, rows, has_truth=truth is not None)
     A, runs, A_true = _reliability(source, rules, tables, cells, rows, T if T_true is None else T_true, seed)
-    if source == "observed" and true is not None:
-        A_true = np.where(np.isfinite(true[1]), true[1], A)
-    flags = {
-        "runs": true is not None,
+    if source == "observed" and truth is not None:
+        A_true = np.where(np.isfinite(truth[1]), truth[1], A)
+    emulated = {
+        "runs": truth is not None,
         "samples": bool(rows.drawn.any()),
         "pool_size": rules.pools == "balanced",
         "failures": source == "emulated",
     }
     return TaskPool(
-        task_id=np.array([t if c == 0 else f"{t}#{c + 1}" for t, c in zip(task_id, rows.copy, strict=True)], np.str_),
+        task_id=rows.names(tables),
         family=_families(tables)[j],
-        source_task=task_id,
-        cluster_id=clusters["cluster_id"].to_numpy(str)[i],
+        source_task=tables["tasks"]["task_id"].to_numpy(str)[j],
+        cluster_id=tables["clusters"]["cluster_id"].to_numpy(str)[i],
         T=T,
         A=A,
         runs=runs,
-        allowed=allowed,
-        samples=stated,
+        allowed=np.isfinite(T),
+        samples=samples,
         pool_size=pool_size,
         T_true=T_true,
         A_true=A_true,
-        emulated=tuple(name for name, value in flags.items() if value),
+        emulated=tuple(name for name, value in emulated.items() if value),
         notes=tuple(notes),
     )
+
+
+def _times(
+    tables: Tables, cells: Cells, rows: _Rows, logged: Floats, rules: PoolRules, seed: int
+) -> tuple[Floats, Floats]:
+    """Seconds (M, n) with the logged pools, nan where unknown, and samples (n,) of each task."""
+    i, j = rows.cluster, rows.task
+    names = tables["tasks"]["task_id"].to_numpy(str)[j]
+    draw = rules.samples.draw(list(names), list(rows.copy), _work_per_sample(tables, cells)[j], seed=seed)
+    samples = np.where(rows.drawn, draw, cells.samples[j])
+    duration = cells.duration[np.ix_(i, j)]
+    T = np.where(np.isfinite(duration), duration, samples * cells.per_unit[np.ix_(i, j)] / logged[i, None])
+    known = np.isfinite(samples)
+    return T, np.where(known, samples, np.median(samples[known]) if known.any() else 1.0)
 
 
 def _choose(tables: Tables, cells: Cells, rules: PoolRules) -> tuple[_Rows, list[str]]:
@@ -155,11 +167,12 @@ def _copies(rules: PoolRules, drawn: Bools, count: int) -> int:
     return max(1, math.ceil(missing / int(drawn.sum())))
 
 
-def _failure_source(rules: PoolRules, cells: Cells, i: Ints, j: Ints, *, has_truth: bool) -> str:
+def _failure_source(rules: PoolRules, cells: Cells, rows: _Rows, *, has_truth: bool) -> str:
     """Observed, emulated or off; `auto` trusts a log with failures and enough runs a pair."""
     if rules.failures != "auto":
         return rules.failures
-    finished, succeeded = cells.finished[np.ix_(i, j)], cells.succeeded[np.ix_(i, j)]
+    pairs = np.ix_(rows.cluster, rows.task)
+    finished, succeeded = cells.finished[pairs], cells.succeeded[pairs]
     tried = finished > 0
     counted = bool((succeeded < finished).any()) and float(np.median(finished[tried])) >= ENOUGH_RUNS
     return "observed" if has_truth or counted else "emulated"
@@ -213,11 +226,9 @@ def _truth(tables: Tables, i: Ints, j: Ints) -> tuple[Floats, Floats] | None:
     return matrices[0], matrices[1]
 
 
-def _families(tables: Tables) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+def _families(tables: Tables) -> Texts:
     """(n,) the log's family, else the model's first word, else the task itself."""
     tasks = tables["tasks"]
     from_model = tasks["model"].map(family_of, na_action="ignore")
-    result: np.ndarray[tuple[int], np.dtype[np.str_]] = (
-        tasks["family"].fillna(from_model).fillna(tasks["task_id"]).to_numpy(str)
-    )
+    result: Texts = tasks["family"].fillna(from_model).fillna(tasks["task_id"]).to_numpy(str)
     return result

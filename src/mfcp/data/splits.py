@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import string
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from mfcp.data.task_pool import TaskPool, Texts
 from mfcp.data.times import cluster_effects, task_effects
 from mfcp.errors import DataError
-from mfcp.matching.problem import Floats
+from mfcp.matching.problem import Floats, Ints
 
 FEWEST_FAMILIES = 12
 """With fewer families a split by family leaves parts of one or two kinds of model: split by source task instead."""
@@ -103,43 +104,35 @@ def draw_settings(pool: TaskPool, count: int, clusters: int, seed: int) -> dict[
     Raises:
         DataError: fewer sets qualify than asked for.
     """
-    m = len(pool.cluster_id)
-    candidates = _candidates(m, clusters, seed)
-    allowed = pool.allowed.astype(np.float32)
-    shared = allowed @ allowed.T
-    scores = (
-        np.array(
-            [
-                0
-                if min(shared[a, b] for a, b in itertools.combinations(c, 2)) == 0
-                else int((pool.allowed[list(c)].sum(axis=0) >= 2).sum())
-                for c in candidates
-            ]
-        )
-        if clusters > 1
-        else np.array([int(pool.allowed[list(c)].sum()) for c in candidates])
-    )
+    candidates = _candidates(len(pool.cluster_id), clusters, seed)
+    scores = _common_tasks(pool, candidates)
     best = scores.max(initial=0)
     good = [c for c, score in zip(candidates, scores, strict=True) if score > 0 and score >= best / 2]
-    if len(good) < count or count > len(string.ascii_uppercase):
+    if count > min(len(good), len(string.ascii_uppercase)):
         raise DataError(
-            f"{len(good)} sets of {clusters} clusters share enough tasks (of {m} clusters), {count} settings asked; "
-            "lower the number of settings or of clusters"
+            f"{len(good)} sets of {clusters} of the pool's {len(pool.cluster_id)} clusters share enough tasks, {count} "
+            "settings asked; lower the number of settings (at most 26) or of clusters"
         )
     picked = np.random.default_rng([seed, 0x5E77]).permutation(len(good))[:count]
     return {string.ascii_uppercase[k]: good[p] for k, p in enumerate(picked)}
 
 
 def _candidates(m: int, clusters: int, seed: int) -> list[tuple[int, ...]]:
-    """All sets of M clusters in order, or 20,000 random ones where there are more."""
-    from math import comb
-
+    """All sets of M clusters in order, or 20,000 random draws where there are more."""
     limit = 20_000
-    if comb(m, clusters) <= limit:
+    if math.comb(m, clusters) <= limit:
         return list(itertools.combinations(range(m), clusters))
     rng = np.random.default_rng([seed, 0xCA4D])
     drawn = {tuple(sorted(map(int, rng.choice(m, clusters, replace=False)))) for _ in range(limit)}
     return sorted(drawn)
+
+
+def _common_tasks(pool: TaskPool, sets: list[tuple[int, ...]]) -> Ints:
+    """(sets,) tasks measured on at least two clusters of each set; 0 where two of its clusters share none."""
+    allowed = pool.allowed.astype(np.float32)
+    share_any = allowed @ allowed.T > 0
+    counts = [int((pool.allowed[list(c)].sum(axis=0) >= 2).sum()) if share_any[np.ix_(c, c)].all() else 0 for c in sets]
+    return np.array(counts, np.int64)
 
 
 def describe(pool: TaskPool) -> dict[str, Any]:
