@@ -1,0 +1,88 @@
+"""What the documents show works: Python blocks run, shown commands exist, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(page, *block) for page in PAGES for block in FENCE.findall(page.read_text(encoding="utf-8"))]
+PYTHON = sorted({page for page, language, _ in BLOCKS if language == "python"})
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+MAINTENANCE = {"help", "lint", "lock", "setup"}  # told in CONTRIBUTING or by `make` itself
+
+
+def label(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def shown_commands(page: Path) -> list[str]:
+    """Lines of console blocks that begin with `$`, and single commands in running text."""
+    text = page.read_text(encoding="utf-8")
+    blocks = [block for where, language, block in BLOCKS if where == page and language == "console"]
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    prose = FENCE.sub("", text)
+    return lines + re.findall(r"`((?:make|mfcp) [^`]+)`", prose)
+
+
+@pytest.mark.parametrize("page", PYTHON, ids=label)
+def test_python_blocks_run(page: Path, tmp_path: Path) -> None:
+    """All of a page's blocks one after another, in one program, in an empty folder."""
+    program = "\n".join(block for where, language, block in BLOCKS if where == page and language == "python")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=label)
+def test_shown_commands_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from mfcp.cli import main
+
+    for command in shown_commands(page):
+        program, *arguments = shlex.split(command, comments=True)
+        if program == "make":
+            targets = [word for word in arguments if "=" not in word]
+            assert set(targets) <= TARGETS, f"{label(page)}: {command}"
+        elif program == "mfcp":
+            # --help after the shown options: they are parsed, then the sub-command's help ends the program well.
+            with pytest.raises(SystemExit) as end:
+                main([*arguments, "--help"])
+            assert end.value.code == 0, f"{label(page)}: {command}\n{capsys.readouterr().err}"
+            options = {word for word in arguments if word.startswith("--")}
+            known = capsys.readouterr().out
+            assert not [option for option in options if option not in known], f"{label(page)}: {command}"
+
+
+def test_readme_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    from mfcp.cli import main
+
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^    (\w+)(?: {2,}\S|$)", capsys.readouterr().out, flags=re.MULTILINE)
+    assert "benchmark" in commands
+    named = [*(f"mfcp {name}" for name in commands), *(f"make {name}" for name in TARGETS - MAINTENANCE)]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in named if f"| `{name}` |" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=label)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    broken = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert broken == [], f"{label(page)}: {broken}"
+
+
+def test_paths_in_running_text_exist() -> None:
+    """Files of ours that README and CONTRIBUTING name in backticks."""
+    for name in ("README.md", "CONTRIBUTING.md"):
+        prose = FENCE.sub("", (ROOT / name).read_text(encoding="utf-8"))
+        paths = re.findall(r"`((?:src|tests|flows|docs|benchmarks)/[\w./]+)`", prose)
+        assert [path for path in paths if not (ROOT / path).exists()] == []
