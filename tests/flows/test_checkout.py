@@ -47,6 +47,13 @@ def test_targets_bring_what_they_depend_on_and_nothing_else(toy: Path) -> None:
     assert checkout.stages(toy, ["middle"]) == ["first", "middle"]
 
 
+def test_the_repositorys_own_pipeline_is_readable() -> None:
+    order = checkout.stages(REPOSITORY)
+    assert order[:4] == ["ingest", "validate", "featurize", "pretrain"]
+    assert order[-2:] == ["evaluate", "report"]
+    assert all(stage.startswith("finetune@") for stage in order[4:-2])
+
+
 @pytest.mark.parametrize(
     ("content", "targets", "message"),
     [
