@@ -35,7 +35,7 @@ run: $(VENV)/.ready ## run the pipeline on the default data and print the compar
 	@mfcp table data/reports/metrics.json
 
 test: lint ## lint, types, and all tests
-	@python -m pytest
+	@python -m pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.ready ## ruff and mypy
 	@ruff check .
