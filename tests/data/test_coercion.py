@@ -82,6 +82,18 @@ def test_values_that_do_not_convert_are_named(column, value):
 def test_spans_of_time_and_booleans_are_no_numbers():
     assert one("amount", pd.to_timedelta([1, 2], unit="s")).wrong["amount"].all()
     assert one("count", [True, False]).wrong["count"].all()
+    assert one("when", pd.to_timedelta([1, 2], unit="s")).wrong["when"].all()
+    assert one("when", [1.0, 2.0]).wrong["when"].all()
+
+
+@pytest.mark.parametrize("kind", ["uint64", "UInt64", "int8", "float16"])
+def test_every_width_of_number_is_taken(kind):
+    assert one("count", pd.Series([3, 4], dtype=kind)).frame["count"].tolist() == [3, 4]
+    assert one("amount", pd.Series([3, 4], dtype=kind)).frame["amount"].tolist() == [3.0, 4.0]
+
+
+def test_a_whole_number_beyond_64_bits_is_wrong():
+    assert one("count", pd.Series([2**63, 1], dtype="uint64")).wrong["count"].tolist() == [True, False]
 
 
 def test_every_column_gets_its_type():

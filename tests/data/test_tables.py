@@ -237,3 +237,54 @@ def test_a_folder_that_cannot_be_written_keeps_what_it_holds(tmp_path, small_log
         write_tables({"runs": small_log()["runs"].head(1)}, tmp_path)
     assert (tmp_path / "runs.parquet").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 3
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode), format=st.sampled_from(FORMATS))
+def test_no_content_gives_anything_but_a_data_error(tmp_path_factory, content, format):
+    folder = tmp_path_factory.mktemp("log")
+    (folder / f"tasks.{format}").write_bytes(content)
+    with pytest.raises(DataError, match=r"tasks\."):
+        read_tables(folder)
+
+
+header = "run_id,task_id,cluster_id,attempt,step_time_s,samples_per_s,duration_s,status,started_at"
+
+
+@settings(max_examples=60, deadline=None)
+@given(rest=st.text(st.sampled_from('a1,"\n\r\t .-'), max_size=40))
+def test_any_text_below_the_header_is_read_or_named(tmp_path_factory, rest):
+    folder = tmp_path_factory.mktemp("log")
+    (folder / "tasks.csv").write_text(
+        "task_id,domain,model,batch_size,input_size,precision,phase,param_count,flops,"
+        "activations,graph_id\n" + ",".join("1" * 11) + "\n"
+    )
+    (folder / "clusters.csv").write_text(
+        "cluster_id,accelerator,accelerator_count,memory_bytes,peak_flops,"
+        "memory_bandwidth,interconnect_bandwidth,software\n" + ",".join("1" * 8)
+    )
+    (folder / "runs.csv").write_text(header + "\n" + rest)
+    problem = ""
+    try:
+        tables = read_tables(folder)
+    except DataError as error:
+        problem = str(error)
+    assert "runs.csv" in problem or set(header.split(",")) <= set(tables["runs"])
+
+
+def test_small_whole_numbers_of_parquet_stay_whole_beside_empty_cells(tmp_path, small_log):
+    write_tables(small_log(), tmp_path)
+    arrow = pyarrow.parquet.read_table(tmp_path / "tasks.parquet")
+    arrow = arrow.set_column(arrow.column_names.index("model"), "model", pa.array([7, None], pa.int8()))
+    arrow = arrow.set_column(arrow.column_names.index("flops"), "flops", pa.array([[1.0, 2.0], None]))
+    pyarrow.parquet.write_table(arrow, tmp_path / "tasks.parquet")
+    tasks = read_tables(tmp_path)["tasks"]
+    assert tasks["model"].iloc[0] == "7"
+    assert coerce(SCHEMA["tasks"], tasks).wrong["flops"].tolist() == [True, False]
+
+
+def test_a_folder_that_is_a_file(tmp_path, small_log):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(DataError, match="cannot write"):
+        write_tables(small_log(), tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "kept"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -59,18 +60,24 @@ def _convert(column: Column, values: pd.Series[Any]) -> tuple[pd.Series[Any], np
     empty = values.isna().to_numpy(bool)
     if values.dtype == DTYPES[column.kind] and column.kind != "text":
         return values, np.zeros(len(values), bool)
-    if pd.api.types.is_string_dtype(values.dtype) or values.dtype == object:
+    if isinstance(values.dtype, pd.StringDtype):
         empty = empty | (values == "").to_numpy(bool, na_value=False)
+    elif values.dtype == object:
+        empty = empty | np.array([isinstance(v, str) and v == "" for v in values], bool)
+        values = pd.Series([v if isinstance(v, _SCALARS) else None for v in values], values.index, object)
     converted = {"text": _text, "integer": _integer, "real": _real, "time": _time}[column.kind](values.mask(empty))
     converted = converted.astype(DTYPES[column.kind])
     return converted, converted.isna().to_numpy(bool) & ~empty
 
 
+_SCALARS = (str, int, float, np.number, Decimal, date)  # anything else, lists for one, is a wrong type
+
+
 def _text(values: pd.Series[Any]) -> pd.Series[Any]:
     if isinstance(values.dtype, pd.StringDtype):
         return values
-    if pd.api.types.is_integer_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype):
-        return values.astype("Int64").astype("string")
+    if pd.api.types.is_integer_dtype(values.dtype):
+        return values.astype("string")
     # Numbers that name a thing (task 17) are fine; anything else is a wrong type.
     return values.astype(object).map(_name, na_action="ignore").astype("str")
 
@@ -103,16 +110,18 @@ def _real(values: pd.Series[Any]) -> pd.Series[Any]:
 
 def _integer(values: pd.Series[Any]) -> pd.Series[Any]:
     numbers = _number(values)
-    if pd.api.types.is_integer_dtype(numbers.dtype):
+    if pd.api.types.is_signed_integer_dtype(numbers.dtype):
         return numbers
-    whole = numbers.notna() & (numbers % 1 == 0) & (numbers.abs() < 2**63)
+    size = numbers.astype("float64")
+    whole = size.notna() & (size % 1 == 0) & (size.abs() < 2**63)
     # Once more without the others: beside an empty cell a large whole number would pass through a float.
     return pd.to_numeric(values[whole]).astype("Int64").reindex(values.index)
 
 
 def _time(values: pd.Series[Any]) -> pd.Series[Any]:
-    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        # A bare number could be seconds or milliseconds since some epoch: only text says which time it is.
-        values = values.where(values.map(lambda v: not isinstance(v, int | float)), None)
-        return pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601")
-    return pd.to_datetime(values, utc=True)
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return pd.to_datetime(values, utc=True)
+    # A bare number could be seconds or milliseconds since some epoch: only text and dates say which time it is.
+    texts = [v if isinstance(v, str | date) else None for v in values.astype(object)]
+    parsed = pd.to_datetime(pd.Series(texts, values.index, object), errors="coerce", utc=True, format="ISO8601")
+    return parsed.dt.as_unit("us")

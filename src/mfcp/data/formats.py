@@ -7,6 +7,8 @@ Readers return what the file says, without guessing types: CSV gives text, and a
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +24,18 @@ from mfcp.errors import DataError
 
 NOT_A_NUMBER = "NaN"
 
+# Whole numbers beside empty cells would become floats, and ids above 2^53 others.
+_NULLABLE = {
+    pa.int8(): pd.Int8Dtype(),
+    pa.int16(): pd.Int16Dtype(),
+    pa.int32(): pd.Int32Dtype(),
+    pa.int64(): pd.Int64Dtype(),
+    pa.uint8(): pd.UInt8Dtype(),
+    pa.uint16(): pd.UInt16Dtype(),
+    pa.uint32(): pd.UInt32Dtype(),
+    pa.uint64(): pd.UInt64Dtype(),
+}
+
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     _refuse_empty(path)
@@ -33,22 +47,21 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: not a whole Parquet file ({reason}); copy or write it again") from None
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=_NULLABLE.get)
     for name in table.column_names:
         column = table.column(name)
-        if pa.types.is_integer(column.type) and column.null_count:
-            frame[name] = column.to_pandas(types_mapper=lambda kind: pd.Int64Dtype() if kind == pa.int64() else None)
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            marked = frame[name].astype(object).where(~pc.fill_null(pc.is_nan(column), False).to_numpy(), NOT_A_NUMBER)
-            frame[name] = marked
+            damaged = pc.fill_null(pc.is_nan(column), False).to_numpy()
+            frame[name] = frame[name].astype(object).where(~damaged, NOT_A_NUMBER)
     return frame
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
     text = _utf8(path)
-    header = pyarrow.csv.open_csv(
-        pa.BufferReader(text.split(b"\n", 1)[0] + b"\n"), parse_options=pyarrow.csv.ParseOptions()
-    ).schema.names
+    try:
+        header = next(csv.reader(io.StringIO(text.decode())))
+    except csv.Error as error:
+        raise DataError(f"{path}: the header is not valid CSV ({error}); mend it") from None
     options = pyarrow.csv.ConvertOptions(
         column_types={name: pa.string() for name in header},
         null_values=[""],
