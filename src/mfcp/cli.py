@@ -69,12 +69,13 @@ def _benchmark(options: argparse.Namespace) -> None:
     from mfcp.evaluation.benchmark import benchmark
     from mfcp.evaluation.report import write_outcome
     from mfcp.evaluation.table import show
+    from mfcp.files import output_folder
 
     plan, max_bad_share = _plan(options)
-    options.out.mkdir(parents=True, exist_ok=True)
-    validated = validate(Folder(path=options.data).read(plan.seed), max_bad_share=max_bad_share)
+    folder = output_folder(options.out)
+    validated = validate(Folder(path=str(options.data)).read(plan.seed), max_bad_share=max_bad_share)
     outcome = benchmark(validated.tables, plan)
-    write_outcome(outcome, options.out)
+    write_outcome(outcome, folder)
     show(outcome.summary, everything=True)
     if outcome.pool.emulated:
         print(f"emulated, not measured: {', '.join(outcome.pool.emulated)}")

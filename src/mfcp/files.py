@@ -72,6 +72,20 @@ def _unwritable(path: Path, error: OSError) -> DataError:
     return DataError(f"{path}: cannot write ({error.strerror or error}); free space or choose another folder")
 
 
+def output_folder(path: Path) -> Path:
+    """The folder, made if missing and tried out, so that a long run does not end at its first write.
+
+    Raises:
+        DataError: it cannot be made or written.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return Path(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write `content` as stable JSON (sorted keys, one trailing newline), atomically."""
     with replacing(path) as temporary:

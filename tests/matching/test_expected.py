@@ -44,9 +44,7 @@ def test_without_uncertainty_it_is_the_least_penalised_plan():
     certain = moments(spread=0.0)
     problem = MatchingProblem(certain.time, certain.reliability, certain.gamma, certain.allowed)
     unit = solve_or_fall_back(problem).makespan
-    np.testing.assert_array_equal(
-        least_expected_cost(certain, price=4.0), solve(problem, price=4.0 * unit).assignment
-    )
+    np.testing.assert_array_equal(least_expected_cost(certain, price=4.0), solve(problem, price=4.0 * unit).assignment)
 
 
 def test_over_draws_from_the_belief_it_costs_less_than_the_point_plan():

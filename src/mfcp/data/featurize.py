@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from mfcp.tasks.encoder import Encoder
-from mfcp.tasks.features import build_features
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.data.pool import TaskPool, draw_settings, split_tasks
 from mfcp.data.study import PARTS, Study
 from mfcp.data.tables import Tables
 from mfcp.registry import FamilyField
+from mfcp.tasks.encoder import Encoder
+from mfcp.tasks.features import TaskFeatures
 
 
 class FeaturizeRules(BaseModel):
@@ -46,12 +46,13 @@ def featurize(
     split = np.stack([split_tasks(pool, seed, shares) for seed in rules.seeds])
     source, index = np.unique(pool.source_task, return_inverse=True)
     log_samples = np.log(pool.samples)
+    described = TaskFeatures.of(tables, source)
     Z, names = [], ()
     for seed, part in zip(rules.seeds, split, strict=True):
         train = np.zeros(len(source), bool)
         train[index[part == PARTS["train"]]] = True
-        names, described = build_features(tables, source, train, rules.encoder, seed)
-        Z.append(np.column_stack([described[index], log_samples]))
+        names, encoded = described.encode(train, rules.encoder, seed)
+        Z.append(np.column_stack([encoded[index], log_samples]))
         advance()
     return Study(
         pool=pool,

@@ -61,7 +61,7 @@ def _against_baseline(rounds: pd.DataFrame, method: str, bootstrap: int) -> dict
         own, base = _blocks(rounds, method, metric), _blocks(rounds, BASELINE, metric)
         means = paired_bootstrap(np.stack([own, base], axis=-1), bootstrap)
         top, bottom = means[..., 0], means[..., 1]
-        if bottom[0] > 0:
+        if bottom[0] > 0 and top[0] >= 0:  # below zero, where plans break the constraint, a ratio says nothing
             ratio = top / np.where(bottom > 0, bottom, np.nan)
             result[name] = _interval(ratio, len(own))
         if name == "vs_tsm":

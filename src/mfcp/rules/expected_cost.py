@@ -8,6 +8,8 @@ from mfcp.matching.expected import Moments, least_expected_cost
 from mfcp.matching.problem import Ints
 from mfcp.rules.base import Belief, Rule
 
+_WIDEST = 2.0  # deviation of log time beyond which a log-normal's moments are all tail: e² is a factor of 7 either way
+
 
 class ExpectedCost(Rule):
     """argmin E[makespan] / unit + price · E[shortfall]; nothing to tune, and every round has a plan.
@@ -21,7 +23,7 @@ class ExpectedCost(Rule):
 
     def plan(self, belief: Belief, *, knob: float, price: float, margin: float = 0.0) -> Ints:
         """See `Rule.plan`; there is no knob."""
-        variance = belief.log_sd**2
+        variance = np.minimum(belief.log_sd, _WIDEST) ** 2
         mean = belief.T * np.exp(variance / 2)
         moments = Moments(
             time=mean,

@@ -1,0 +1,164 @@
+"""What every registered method must keep, whatever it learns: one contract, all members."""
+
+import numpy as np
+import pytest
+import torch
+from toy import toy_setting
+
+from mfcp.errors import DataError, SettingsError
+from mfcp.evaluation.metrics import EvaluateRules, Reference, evaluate, round_metrics
+from mfcp.methods.base import FinetuneRules, Method, Trained, register_members
+from mfcp.methods.pretrain import Pretrained, PretrainRules, pretrain
+from mfcp.predictors.heads import HeadTraining
+from mfcp.predictors.mlp import Mlp
+from mfcp.rules.base import Rule
+
+register_members()
+ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
+    "two_stage_time": {"kind": "two_stage", "loss": "time"},
+    "zeroth_order": {"kind": "decision_focused", "gradient": {"kind": "zeroth_order", "samples": 4}},
+    "total_cost": {"kind": "decision_focused", "cost": "total"},
+    **{f"two_stage_{rule}": {"kind": "two_stage", "rule": {"kind": rule}} for rule in Rule.members},
+}
+PRETRAIN = PretrainRules(predictor=Mlp(hidden=8), training=HeadTraining(epochs=60, lr=0.02), folds=3)
+FINETUNE = FinetuneRules(steps=12, rounds=8, check_every=4)
+
+
+@pytest.fixture(scope="module")
+def setting():
+    return toy_setting()
+
+
+@pytest.fixture(scope="module")
+def base(setting):
+    return pretrain(setting, PRETRAIN)
+
+
+@pytest.fixture(scope="module")
+def trained(setting, base):
+    return {label: Method.parse(row).fit(setting, base, FINETUNE) for label, row in ROWS.items()}
+
+
+@pytest.mark.parametrize("label", ROWS)
+class TestContract:
+    def test_predictions_are_times_and_probabilities_of_every_task(self, setting, trained, label):
+        T, A = trained[label].predict(setting)
+        assert T.shape == A.shape == (len(setting.seeds), setting.clusters, setting.Z.shape[1])
+        assert np.isfinite(T).all()
+        assert (T > 0).all()
+        assert ((A >= 0) & (A <= 1)).all()
+
+    def test_plans_use_only_pairs_that_exist(self, setting, trained, label):
+        rounds = setting.rounds("test", 50)
+        plan = trained[label].plan(setting, rounds)
+        assert plan.shape == (len(setting.seeds) * 50, setting.rules.tasks)
+        allowed = setting.problem(rounds).allowed
+        assert np.take_along_axis(allowed, plan[:, None], axis=1).all()
+
+    def test_a_seed_does_not_depend_on_its_company(self, trained, label):
+        if label == "zeroth_order":
+            return
+        alone = toy_setting(seeds=(1,))
+        own = Method.parse(ROWS[label]).fit(alone, pretrain(alone, PRETRAIN), FINETUNE)
+        together = trained[label]
+        setting = toy_setting()
+        for one, two in zip(own.predict(alone), together.predict(setting), strict=True):
+            np.testing.assert_allclose(one[0], two[1], rtol=1e-3)
+        assert own.knob[0] == together.knob[1]
+
+    def test_it_is_deterministic(self, setting, base, trained, label):
+        again = Method.parse(ROWS[label]).fit(setting, base, FINETUNE)
+        for one, two in zip(again.predict(setting), trained[label].predict(setting), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+    def test_it_survives_the_disk(self, setting, trained, label, tmp_path):
+        trained[label].save(tmp_path, "A", setting)
+        back = Trained.load(tmp_path, "A")
+        rounds = setting.rounds("test", 30)
+        np.testing.assert_array_equal(back.plan(setting, rounds), trained[label].plan(setting, rounds))
+        assert back.method == trained[label].method
+
+    def test_it_beats_random_plans(self, setting, trained, label):
+        reference = Reference.of(setting, 100)
+        rng = np.random.default_rng(0)
+        random = (rng.random(reference.truth.T.shape) * reference.truth.allowed).argmax(axis=1)
+        by_chance = round_metrics(random, reference, price=4.0)["penalised_excess"].mean()
+        own = round_metrics(trained[label].plan(setting, reference.rounds), reference, price=4.0)
+        assert own["penalised_excess"].mean() < 0.9 * by_chance
+
+    def test_it_leaves_the_pretrained_heads_alone(self, setting, base, label):
+        before = {k: v.clone() for k, v in base.heads["log_time"].state_dict().items()}
+        Method.parse(ROWS[label]).fit(setting, base, FINETUNE)
+        for key, value in base.heads["log_time"].state_dict().items():
+            torch.testing.assert_close(value, before[key], rtol=0, atol=0)
+
+
+def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, trained):
+    """Scrambled labels of test tasks leave every prediction and knob as it was."""
+    from dataclasses import replace
+
+    T, A = setting.T.copy(), setting.A.copy()
+    for s in range(1):
+        test = setting.split[s] == 2
+        T[:, test], A[:, test] = T[:, test] * 37.0, 0.01
+    one = toy_setting(seeds=(0,))
+    spoiled = replace(one, T=T, A=A)
+    for label in ("two_stage_expected_cost", "decision_focused", "two_stage_margin"):
+        method = Method.parse(ROWS[label])
+        clean = method.fit(one, pretrain(one, PRETRAIN), FINETUNE)
+        dirty = method.fit(spoiled, pretrain(spoiled, PRETRAIN), FINETUNE)
+        for x, y in zip(clean.predict(one), dirty.predict(one), strict=True):
+            np.testing.assert_array_equal(x, y)
+        assert clean.knob == dirty.knob
+
+
+def test_decision_focused_training_lowers_the_cost_it_trains_for(setting, base):
+    method = Method.parse({"kind": "decision_focused"})
+    trained = method.fit(setting, base, FinetuneRules(steps=60, rounds=16, check_every=10))
+    cost = trained.history["train.cost"]
+    assert (cost[:, -15:].mean(axis=1) < cost[:, :15].mean(axis=1)).all()
+
+
+def test_pretrained_survives_the_disk(setting, base, tmp_path):
+    base.save(tmp_path, "A")
+    back = Pretrained.load(tmp_path, "A", setting)
+    assert back.rules == base.rules
+    np.testing.assert_array_equal(back.spread("log_time").a_sd, base.spread("log_time").a_sd)
+    for key, value in base.heads["time"].state_dict().items():
+        torch.testing.assert_close(back.heads["time"].state_dict()[key], value, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove", "garbage"])
+def test_a_damaged_model_is_refused(setting, base, trained, tmp_path, damage):
+    trained["two_stage"].save(tmp_path, "A", setting)
+    path = tmp_path / "A.safetensors"
+    if damage == "truncate":
+        path.write_bytes(path.read_bytes()[:100])
+    elif damage == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(b"\x80\x04pickle")
+    with pytest.raises(DataError, match="run the finetune stage again"):
+        Trained.load(tmp_path, "A")
+
+
+def test_missing_loss_or_calibration_names_the_key(setting, base):
+    bare = Pretrained(base.rules, {}, {}, {})
+    with pytest.raises(SettingsError, match="pretrain.losses lacks 'log_time'"):
+        Method.parse("two_stage").fit(setting, bare, FINETUNE)
+    heads_only = Pretrained(base.rules, base.heads, {}, {})
+    with pytest.raises(SettingsError, match="pretrain.calibrated lacks"):
+        Method.parse(ROWS["two_stage_expected_cost"]).fit(setting, heads_only, FINETUNE)
+
+
+def test_evaluation_covers_every_metric_and_is_zero_for_an_oracle(setting, trained):
+    rounds, seeds = evaluate(setting, {"tsm": trained["two_stage_time"]}, EvaluateRules(rounds=20))
+    assert len(rounds) == 20 * len(setting.seeds)
+    assert (rounds["penalised_excess"] >= 0).all()
+    reference = Reference.of(setting, 20)
+    oracle = round_metrics(reference.optimal, reference, price=4.0)
+    assert (oracle["regret"] == 0).all()
+    assert oracle["shortfall"].max() == 0
+    from mfcp.evaluation.metrics import METRICS
+
+    assert set(METRICS) <= set(seeds.columns)
