@@ -179,3 +179,29 @@ def test_unknown_key_is_an_error():
         PoolRules(sample="fixed")
     with pytest.raises(ValidationError):
         PoolRules(replicas=0)
+
+
+def test_truth_is_not_compared_with_drawn_work(gavel_like):
+    tables = gavel_like()
+    tables["truth"] = tables["runs"][["task_id", "cluster_id"]].assign(duration_s=1.0, reliability=0.9)
+    pool = build_pool(valid(tables), AS_LOGGED, seed=0)
+    np.testing.assert_array_equal(pool.T_true, pool.T)
+    np.testing.assert_array_equal(pool.A_true[pool.allowed], 0.9)
+
+
+def test_drawn_samples_do_not_tell_a_task_s_own_speed(gavel_like):
+    rules = changed(AS_LOGGED, samples={"kind": "log_normal", "sigma": 0.0}, replicas=1)
+    pool = build_pool(valid(gavel_like()), rules, seed=0)
+    lm = pool.samples[[name.startswith("lm/") for name in pool.task_id]]
+    a3c = pool.samples[list(pool.task_id).index("a3c/None")]
+    np.testing.assert_allclose(lm, lm[0])  # three speeds, one model
+    assert a3c < lm[0] / 10
+
+
+def test_the_log_s_family_comes_before_the_model_s_word(small_log):
+    tables = small_log()
+    tables["tasks"]["family"] = ["kind", None]
+    tables["tasks"]["model"] = ["vgg16", "resnet50"]
+    assert build_pool(valid(tables), AS_LOGGED, seed=0).family.tolist() == ["kind", "resnet"]
+    tables["tasks"]["model"] = ["vgg16", None]
+    assert build_pool(valid(tables), AS_LOGGED, seed=0).family.tolist() == ["kind", "b"]

@@ -133,3 +133,9 @@ def test_description_is_plain_and_true():
     assert report["reliability"]["mean"] == pytest.approx(0.9)
     assert report["emulated"] == ["failures"]
     assert report["seconds"]["max"] == np.nanmax(pool.T)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_giant_family_does_not_upset_the_shares(seed):
+    families = ["giant"] * 40 + [f"f{k}" for k in range(60)]
+    assert np.bincount(split_tasks(pool_of(families), seed, (0.6, 0.15, 0.25))).tolist() == [60, 15, 25]
