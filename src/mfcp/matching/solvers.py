@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from mfcp.errors import InfeasibleError, SolverError
-from mfcp.matching.dual import Rounds, newton_matrix, simplex_solve, solve_dual
+from mfcp.matching.dual import REFINEMENTS, solve_rounds
+from mfcp.matching.interior import Rounds
 from mfcp.matching.objective import RelaxedProblem, round_name
+from mfcp.matching.prices import newton_step
 
 TOLERANCE = 1e-10  # of the relative optimality residual; Newton converges quadratically, so it costs one step
 FLOOR = 1e-6  # a round that rounding errors stop above this residual is not called converged
@@ -90,34 +92,30 @@ def solve_relaxed(
     start: tuple[Tensor, Tensor] | None = None,
 ) -> RelaxedSolution:
     """Flat (B, …) relaxed plans, without gradients; see `relaxed_solution` for the arguments."""
-    T, A = problem.T.detach(), problem.A.detach()
-    N = T.shape[2]
-    best = A.amax(1, keepdim=True)
-    reachable = best.mean((1, 2))
-    room = reachable - problem.gamma
-    infeasible = room <= _EDGE
-    d = (best - A) / N
-    if problem.forbidden is not None:
-        d = d.masked_fill(problem.forbidden, 0.0)
-    unit = time_unit(problem)
-    rounds = Rounds(
-        T / unit[:, None, None],
-        d,
-        problem.forbidden,
-        torch.where(infeasible, 1.0, room),
-        problem.beta * unit,
-        problem.lam / unit,
-        problem.tau / unit,
-    )
-    first = None if start is None else (start[0], torch.where(start[1].isfinite(), start[1] / unit, 1.0))
-    point = solve_dual(rounds, tolerance=tolerance, max_steps=max_steps, start=first)
-    X, q = point.X, point.q * unit
+    rounds, reachable = _rounds(problem)
+    infeasible = reachable - problem.gamma <= _EDGE
+    first = None if start is None else (start[0], torch.where(start[1].isfinite(), start[1], 1.0))
+    point = solve_rounds(rounds, tolerance=tolerance, max_steps=max_steps, start=first)
+    X, q = point.X, point.q
     stuck = ~infeasible & ~(point.residual <= FLOOR)
     status = torch.where(infeasible, int(Status.INFEASIBLE), torch.where(stuck, int(Status.STEP_LIMIT), 0))
     if bool(infeasible.any()):
         X = torch.where(infeasible[:, None, None], most_reliable(problem), X)
         q = torch.where(infeasible, torch.inf, q)
-    return RelaxedSolution(X, point.log_p.exp(), q, status, point.steps, point.residual, reachable, problem.gamma)
+    return RelaxedSolution(X, point.p, q, status, point.steps, point.residual, reachable, problem.gamma)
+
+
+def _rounds(problem: RelaxedProblem) -> tuple[Rounds, Tensor]:
+    """What the dual solver works on, and the reachable reliability; an infeasible round gets room to run harmlessly."""
+    T, A = problem.T.detach(), problem.A.detach()
+    best = A.amax(1, keepdim=True)
+    reachable = best.mean((1, 2))
+    room = reachable - problem.gamma
+    d = (best - A) / T.shape[2]
+    if problem.forbidden is not None:
+        d = d.masked_fill(problem.forbidden, 0.0)
+    room = torch.where(room <= _EDGE, 1.0, room)
+    return Rounds(T, d, problem.forbidden, room, problem.beta, problem.lam, problem.tau), reachable
 
 
 def most_reliable(problem: RelaxedProblem) -> Tensor:
@@ -129,37 +127,20 @@ def most_reliable(problem: RelaxedProblem) -> Tensor:
     return top / top.sum(1, keepdim=True)
 
 
-def time_unit(problem: RelaxedProblem) -> Tensor:
-    """(B,) seconds: the makespan if every task ran on its fastest cluster and loads were balanced."""
-    T = problem.T.detach()
-    fastest = T if problem.forbidden is None else T.masked_fill(problem.forbidden, torch.inf)
-    unit = fastest.amin(1).sum(1) / T.shape[1]
-    return torch.where(unit > 0, unit, 1.0)
-
-
 def respond(problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor) -> tuple[Tensor, Tensor]:
     """Vector-Jacobian product of the relaxed argmin: (dL/dT, dL/dA) for dL/dX = G, all (B, M, N).
 
-    The linear system is Eq. (15) reduced to M + 1 unknowns: with w the response of the plan and u, v those of the
-    prices p, q to a tilt G of the objective, dL/dT = -(w p + X u) and dL/dA = (w q + X v) / N. Rounds that did not
+    A Newton step with G as the gradient of the objective: dX and dp, dq are what a tilt by G does to plan and
+    prices, and the Jacobian is symmetric, so dL/dT = p dX + X dp and dL/dA = -(q dX + X dq) / N. Rounds that did not
     converge get zeros.
     """
-    T, A, X, p = problem.T.detach(), problem.A.detach(), solution.X, solution.p
-    N = T.shape[2]
-    good = solution.converged
+    rounds, _ = _rounds(problem)
+    X, p, good = solution.X, solution.p, solution.converged
     q = torch.where(good, solution.q, 1.0)
-    d = (A.amax(1, keepdim=True) - A) / N
-    rounds = Rounds(T, d, problem.forbidden, q, problem.beta, problem.lam, problem.tau)
-    S, H = newton_matrix(rounds, X, p, q, problem.beta, problem.lam, problem.tau)
-    tilt = X * (G - (X * G).sum(1, keepdim=True))
-    tau = problem.tau[:, None, None]
-    moved = torch.cat([(T * tilt).sum(2), (d * tilt).sum((1, 2))[:, None]], 1) / problem.tau[:, None]
-    price = simplex_solve(S, H, moved[:, :, None])[:, :, 0]
-    u, v = price[:, :-1, None], price[:, -1][:, None, None]
-    push = T * u + d * v
-    w = (tilt - X * (push - (X * push).sum(1, keepdim=True))) / tau
+    D = torch.cat([rounds.beta[:, None] * p, (q.square() / rounds.lam)[:, None]], 1)
+    weights = X / rounds.tau[:, None, None]
+    dX, dprices = newton_step(rounds.T, rounds.d, weights, D, G, torch.zeros_like(D), refinements=REFINEMENTS)
+    grad_T = p[:, :, None] * dX + X * dprices[:, :-1, None]
+    grad_A = -(q[:, None, None] * dX + X * dprices[:, -1][:, None, None]) / X.shape[2]
     keep = good[:, None, None]
-    zero = torch.zeros((), dtype=T.dtype, device=T.device)
-    grad_T = torch.where(keep, -(w * p[:, :, None] + X * u), zero)
-    grad_A = torch.where(keep, (w * q[:, None, None] + X * v) / N, zero)
-    return grad_T, grad_A
+    return torch.where(keep, grad_T, 0.0), torch.where(keep, grad_A, 0.0)
