@@ -156,7 +156,7 @@ def test_benchmark_of_a_bare_log(tmp_path, capsys, regime):
 
 def test_failures_off_leaves_time_alone(tmp_path, capsys):
     log, params = write_log(tmp_path / "log"), small_params(tmp_path / "p.yaml")
-    code, out, err = run(capsys, "benchmark", "--data", log, "--params", params, "--settings", 1, "--seeds", 1,
+    code, _out, err = run(capsys, "benchmark", "--data", log, "--params", params, "--settings", 1, "--seeds", 1,
                          "--tasks", 3, "--methods", "tsm", "--failures", "off", "--out", tmp_path / "one")  # fmt: skip
     assert code == 0, err
     metrics = json.loads((tmp_path / "one/metrics.json").read_text())["A"]["tsm"]
@@ -181,7 +181,7 @@ def test_benchmark_on_bad_input(tmp_path, capsys, monkeypatch, arguments, words)
     write_log(tmp_path / "log")
     small_params(tmp_path / "p.yaml")
     options = {"--data": "log", "--out": "out", "--params": "p.yaml"} | dict([arguments])
-    code, out, err = run(capsys, "benchmark", *[part for pair in options.items() for part in pair])
+    code, _out, err = run(capsys, "benchmark", *[part for pair in options.items() for part in pair])
     assert code == 2
     assert len([line for line in err.splitlines() if line.startswith("error:")]) == 1, err
     assert words in err

@@ -21,7 +21,8 @@ def rounds(shift, *, seeds=6, count=50, settings=("A", "B"), spread=0.3):
                     pd.DataFrame(
                         {
                             "setting": setting, "method": method, "seed": seed, "round": range(count),
-                            "penalised_excess": factor * level * noise, "regret": factor * level * noise - 10 * (shift < 0),
+                            "penalised_excess": factor * level * noise,
+                            "regret": factor * level * noise,
                         }
                     )
                 )  # fmt: skip

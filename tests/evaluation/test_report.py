@@ -90,6 +90,6 @@ def test_figures_show_what_they_are_given(compared):
         plots._save = original
     axis = drawn[0].axes[0]
     assert [text.get_text() for text in axis.get_yticklabels()] == ["mfcp_ad", "tsm_log_bayes"]
-    pooled = [line for line in axis.lines if line.get_marker() == "D"][0].get_xdata()
+    pooled = next(line for line in axis.lines if line.get_marker() == "D").get_xdata()
     assert list(pooled) == [summary["pooled"][m]["vs_tsm"]["mean"] for m in ("mfcp_ad", "tsm_log_bayes")]
     plt.close(drawn[0])

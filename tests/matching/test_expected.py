@@ -17,9 +17,14 @@ def moments(seed=0, rounds=20, clusters=3, tasks=5, spread=0.3, zeta=None):
     allowed = rng.random(shape) < 0.9
     allowed[:, 0] = True
     return Moments(
-        time, (spread * time) ** 2, rng.uniform(0.6, 1, shape), np.full(shape, (spread / 10) ** 2), np.full(rounds, 0.85),
-        allowed, zeta,
-    )  # fmt: skip
+        time=time,
+        time_variance=(spread * time) ** 2,
+        reliability=rng.uniform(0.6, 1, shape),
+        reliability_variance=np.full(shape, (spread / 10) ** 2),
+        gamma=np.full(rounds, 0.85),
+        allowed=allowed,
+        zeta=zeta,
+    )
 
 
 def test_clark_is_exact_for_two_normal_loads_and_close_for_more():

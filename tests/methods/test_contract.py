@@ -144,10 +144,10 @@ def test_a_damaged_model_is_refused(setting, base, trained, tmp_path, damage):
 
 def test_missing_loss_or_calibration_names_the_key(setting, base):
     bare = Pretrained(base.rules, {}, {}, {})
-    with pytest.raises(SettingsError, match="pretrain.losses lacks 'log_time'"):
+    with pytest.raises(SettingsError, match=r"pretrain\.losses lacks 'log_time'"):
         Method.parse("two_stage").fit(setting, bare, FINETUNE)
     heads_only = Pretrained(base.rules, base.heads, {}, {})
-    with pytest.raises(SettingsError, match="pretrain.calibrated lacks"):
+    with pytest.raises(SettingsError, match=r"pretrain\.calibrated lacks"):
         Method.parse(ROWS["two_stage_expected_cost"]).fit(setting, heads_only, FINETUNE)
 
 

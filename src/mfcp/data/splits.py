@@ -52,7 +52,7 @@ def split_tasks(
     Raises:
         DataError: fewer groups than parts.
     """
-    group = _groups(pool)
+    group = split_groups(pool)
     names, index, sizes = np.unique(group, return_inverse=True, return_counts=True)
     if len(names) < len(fractions):
         raise DataError(
@@ -77,7 +77,7 @@ def split_tasks(
     return result
 
 
-def _groups(pool: TaskPool) -> Texts:
+def split_groups(pool: TaskPool) -> Texts:
     """(n,) what a split keeps together: the family, or the source task where there are few families."""
     if len(np.unique(pool.family)) >= FEWEST_FAMILIES:
         # A source task lies in one family by construction, so replicas stay together.

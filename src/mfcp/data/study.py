@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.pool import TaskPool
+from mfcp.data.pool import TaskPool, split_groups
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing, write_json
 from mfcp.matching.exact import solve_or_fall_back
@@ -39,7 +39,7 @@ class Setting:
         name: "A", "B", …
         cluster_id: (M,).
         seeds: (S,) seeds of splits, rounds and initial weights; the first axis of everything learned.
-        family: (n,) split group of each task.
+        group: (n,) what a split or fold never divides: the family, or the task where there are few families.
         Z: (S, n, d) features, standardised on each seed's training tasks.
         split: (S, n) part of each task, see `PARTS`; -1 for a task that never enters a round.
         T, A: (M, n) observed seconds and success shares, nan where unknown.
@@ -55,7 +55,7 @@ class Setting:
     name: str
     cluster_id: tuple[str, ...]
     seeds: tuple[int, ...]
-    family: NDArray[np.str_]
+    group: NDArray[np.str_]
     Z: Floats
     split: Ints
     T: Floats
@@ -150,7 +150,7 @@ class Study:
             name=name,
             cluster_id=tuple(str(pool.cluster_id[c]) for c in clusters),
             seeds=self.seeds,
-            family=pool.family,
+            group=split_groups(pool),
             Z=standardise(self.Z, self.split == PARTS["train"]),
             split=np.where(usable, self.split, -1),
             T=T,

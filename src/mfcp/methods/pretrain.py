@@ -140,7 +140,7 @@ def _cross_fit(setting: Setting, rules: PretrainRules, loss: Loss, advance: Call
     """Train one member per (seed, fold) without the fold's families and look at its errors there."""
     seeds, F = len(setting.seeds), rules.folds
     part = setting.split == 0
-    fold = folds(setting.family, part, F, setting.seeds)
+    fold = folds(setting.group, part, F, setting.seeds)
     left_out = np.stack([fold == f for f in range(F)], axis=1).reshape(seeds * F, 1, -1)
     known = setting.mask("train").repeat(F, axis=0)
     heads = Heads(

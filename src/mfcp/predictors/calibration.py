@@ -47,14 +47,14 @@ def calibrate(log_t: Floats, a: Floats, T: Floats, A: Floats, runs: Ints, known:
     )
 
 
-def folds(family: np.ndarray, train: Bools, count: int, seeds: tuple[int, ...]) -> Ints:
-    """(S, n) fold of each training task, whole families together and of even size; -1 elsewhere.
+def folds(group: np.ndarray, train: Bools, count: int, seeds: tuple[int, ...]) -> Ints:
+    """(S, n) fold of each training task, whole groups (families) together and of even size; -1 elsewhere.
 
-    Families go, largest first after a seeded shuffle, to the fold with the fewest tasks so far.
+    Groups go, largest first after a seeded shuffle, to the fold with the fewest tasks so far.
     """
     result = np.full(train.shape, -1)
     for s, seed in enumerate(seeds):
-        names, index, size = np.unique(family[train[s]], return_inverse=True, return_counts=True)
+        names, index, size = np.unique(group[train[s]], return_inverse=True, return_counts=True)
         order = np.random.default_rng([seed, 7]).permutation(len(names))
         order = order[np.argsort(-size[order], kind="stable")]
         filled = np.zeros(count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.data.tables import read_tables, write_tables
-from mfcp.data.validation import validate, write_report
+from mfcp.data.validation import TooManyBadRowsError, validate, write_report
 from mfcp.files import replacing_folder
 from mfcp.settings import Settings
 from mfcp.stages.base import RAW, REPORTS, VALID, main
@@ -21,7 +21,11 @@ class ValidateRules(BaseModel):
 def run(settings: Settings) -> None:
     """Check every row of the raw tables and keep the good ones."""
     rules: ValidateRules = settings.section("validate")
-    validated = validate(read_tables(RAW), max_bad_share=rules.max_bad_share)
+    try:
+        validated = validate(read_tables(RAW), max_bad_share=rules.max_bad_share)
+    except TooManyBadRowsError as error:  # the rows and reasons are what a person needs now
+        write_report(error.validated, REPORTS / "validation")
+        raise
     write_report(validated, REPORTS / "validation")
     with replacing_folder(VALID) as folder:
         write_tables(validated.tables, folder)
