@@ -54,7 +54,7 @@ def test_a_category_of_many_values_is_left_out():
 
 
 def test_histograms_of_a_hand_countable_graph():
-    table = summarise(build_graphs(*BLOCK))
+    table = summarise(build_graphs(*BLOCK), True)
     expected = {
         "log_graph_count": 4,
         "log_graph_flops": 2e9,
@@ -70,6 +70,15 @@ def test_histograms_of_a_hand_countable_graph():
     }
     for name, value in expected.items():
         assert np.expm1(table[name]) == pytest.approx([value]), name
+
+
+def test_histograms_are_asked_for_and_a_graph_replaces_the_activations():
+    tasks = TASKS.assign(activations=[1.0, 2.0, 3.0])
+    graphs = build_graphs(*BLOCK)
+    assert "log_activations" in describe_tasks(tasks)[0]
+    short, long = (describe_tasks(tasks, graphs, histograms=wanted)[0] for wanted in (False, True))
+    assert "log_activations" not in short
+    assert {"log_graph_depth", "log_flops_matmul"} <= set(long) - set(short)
 
 
 def test_tasks_without_a_graph_are_flagged():

@@ -101,7 +101,7 @@ class GnnEncoder(Encoder):
     """
 
     name: ClassVar[str] = "gnn"
-    size: int = Field(16, ge=1, description="numbers per graph")
+    size: int = Field(4, ge=1, description="numbers per graph")
     hidden: int = Field(32, ge=1)
     layers: int = Field(2, ge=0, description="rounds of message passing")
     steps: int = Field(250, ge=1)
@@ -125,7 +125,7 @@ class GnnEncoder(Encoder):
         """(G, size) vectors."""
         from mfcp.tasks.network import apply_network
 
-        return apply_network(self, weights, graphs.coarse)[0]
+        return apply_network(self, weights, graphs.coarse, roofline_times(graphs))[0]
 
 
 def roofline_times(graphs: OperatorGraphs) -> Floats:

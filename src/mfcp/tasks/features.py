@@ -28,13 +28,15 @@ CATEGORIES = ("domain", "phase", "precision", "model")
 MOST_CATEGORIES = 12  # a category with more values than this says too little about an unseen task
 
 
-def describe_tasks(tasks: pd.DataFrame, graphs: OperatorGraphs | None = None) -> tuple[tuple[str, ...], Floats]:
+def describe_tasks(
+    tasks: pd.DataFrame, graphs: OperatorGraphs | None = None, *, histograms: bool = False
+) -> tuple[tuple[str, ...], Floats]:
     """Descriptors of tasks, without labels.
 
     - `log_<amount>` of parameters, FLOPs, activations, batch size and input size;
     - `<category>=<value>` for domain, phase, precision, and for the model where there are few;
-    - of the operator graph: operators, edges, depth, and by class of operator the count, FLOPs, bytes and
-      parameters, log(1 + x);
+    - of the operator graph, which replaces the activations: operators, FLOPs and bytes, log(1 + x); with
+      `histograms` also parameters, edges, depth, and all amounts by class of operator;
     - `no_<amount>` and `no_graph` where that is unknown; the values are then 0.
 
     Columns that are the same for all tasks are left out. The number of samples is left out too: replicas of
@@ -43,17 +45,21 @@ def describe_tasks(tasks: pd.DataFrame, graphs: OperatorGraphs | None = None) ->
     Args:
         tasks: n rows of the `tasks` table.
         graphs: operator graphs, found by `graph_id`; None where the log has none.
+        histograms: what suits trees; small networks learn model families by heart from them
+            (docs/decisions/0031).
 
     Returns:
         d names, and an (n, d) matrix.
     """
     columns: dict[str, Floats] = {}
+    has_graphs = graphs is not None and len(graphs.graph_id) > 0
     for name in AMOUNTS:
-        columns |= _amount(tasks, name)
+        if not (has_graphs and name == "activations"):
+            columns |= _amount(tasks, name)
     for name in CATEGORIES:
         columns |= _category(tasks, name)
-    if graphs is not None and len(graphs.graph_id):
-        columns |= _graph_columns(tasks, graphs)
+    if graphs is not None and has_graphs:
+        columns |= _graph_columns(tasks, graphs, histograms)
     kept = {name: values for name, values in columns.items() if len(values) and np.ptp(values) > 0}
     return tuple(kept), np.stack(list(kept.values()), axis=1) if kept else np.empty((len(tasks), 0))
 
@@ -77,10 +83,10 @@ def _category(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
     return {f"{name}={value}": (text == value).astype(np.float64) for value in values}
 
 
-def _graph_columns(tasks: pd.DataFrame, graphs: OperatorGraphs) -> dict[str, Floats]:
+def _graph_columns(tasks: pd.DataFrame, graphs: OperatorGraphs, histograms: bool) -> dict[str, Floats]:
     at = graph_positions(tasks, graphs)
     known = at >= 0
-    table = {name: np.where(known, values[at], 0.0) for name, values in summarise(graphs).items()}
+    table = {name: np.where(known, values[at], 0.0) for name, values in summarise(graphs, histograms).items()}
     return {**table, "no_graph": (~known).astype(np.float64)}
 
 
@@ -90,26 +96,22 @@ def graph_positions(tasks: pd.DataFrame, graphs: OperatorGraphs) -> NDArray[np.i
     return graphs.positions(column.astype(object).where(column.notna(), "").to_numpy(str))
 
 
-def summarise(graphs: OperatorGraphs) -> dict[str, Floats]:
-    """Size, depth and operator histograms of each graph, log(1 + x): (G,) by name."""
+def summarise(graphs: OperatorGraphs, histograms: bool) -> dict[str, Floats]:
+    """Size of each graph, with `histograms` also its depth and operators by class, log(1 + x): (G,) by name."""
     size, classes = len(graphs.graph_id), len(CLASS_NAMES)
+    amounts = {"count": np.ones(len(graphs.kind)), "flops": graphs.flops, "bytes": graphs.read + graphs.written}
+    columns: dict[str, Floats] = {}
+    if histograms:
+        amounts["params"] = graphs.params
+        columns["graph_depth"] = np.zeros(size)
+        np.maximum.at(columns["graph_depth"], graphs.graph, depth(graphs.edges, len(graphs.kind)) + 1.0)
+        columns["graph_edges"] = np.bincount(graphs.graph[graphs.edges[0]], minlength=size).astype(np.float64)
     cell = graphs.graph * classes + graphs.kind
-    amounts = {
-        "count": np.ones(len(graphs.kind)),
-        "flops": graphs.flops,
-        "bytes": graphs.read + graphs.written,
-        "params": graphs.params,
-    }
-    deepest = np.zeros(size)
-    np.maximum.at(deepest, graphs.graph, depth(graphs.edges, len(graphs.kind)) + 1.0)
-    columns = {
-        "graph_depth": deepest,
-        "graph_edges": np.bincount(graphs.graph[graphs.edges[0]], minlength=size).astype(np.float64),
-    }
     for name, amount in amounts.items():
-        histogram: Floats = np.bincount(cell, amount, size * classes).astype(np.float64).reshape(size, classes)
-        columns[f"graph_{name}"] = histogram.sum(axis=1)
-        columns |= {f"{name}_{CLASS_NAMES[k]}": histogram[:, k] for k in range(classes)}
+        table: Floats = np.bincount(cell, amount, size * classes).astype(np.float64).reshape(size, classes)
+        columns[f"graph_{name}"] = table.sum(axis=1)
+        if histograms:
+            columns |= {f"{name}_{CLASS_NAMES[k]}": table[:, k] for k in range(classes)}
     return {f"log_{name}": np.log1p(values) for name, values in columns.items()}
 
 
@@ -129,7 +131,9 @@ class TaskFeatures:
     described: Floats
 
     @classmethod
-    def of(cls, tables: dict[str, pd.DataFrame], task_ids: NDArray[np.str_]) -> TaskFeatures:
+    def of(
+        cls, tables: dict[str, pd.DataFrame], task_ids: NDArray[np.str_], *, histograms: bool = False
+    ) -> TaskFeatures:
         """Features of the named tasks of a log; graphs of other tasks are not looked at.
 
         Raises:
@@ -145,7 +149,7 @@ class TaskFeatures:
             used = tasks["graph_id"].dropna().unique()
             nodes, edges = (tables[name][tables[name]["graph_id"].isin(used)] for name in ("nodes", "edges"))
             graphs = build_graphs(nodes, edges) if len(nodes) else None
-        return cls(tasks, graphs, *describe_tasks(tasks, graphs))
+        return cls(tasks, graphs, *describe_tasks(tasks, graphs, histograms=histograms))
 
     def encode(self, train: NDArray[np.bool_], encoder: Encoder, seed: int) -> tuple[tuple[str, ...], Floats]:
         """Descriptors and, beside them, the encoder's vector of each task's graph, fitted on training graphs only.

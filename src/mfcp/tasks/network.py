@@ -1,8 +1,9 @@
 """The network of the `gnn` encoder; the only importer of torch_geometric, which takes seconds to load.
 
+    x_v = log sizes of a node, and its log roofline times on a few accelerators
     h_v <- h_v + relu(W h_v + W_in mean of producers' h + W_out mean of consumers' h)
     log t_v = linear([h_v, x_v])                            times of a node on virtual accelerators
-    z   = linear([log Σ_v t_v, mean_v h_v])                 one vector per graph
+    z   = linear(log Σ_v t_v)                               one vector per graph
     log t = linear(z)                                       times of the graph
 
 A graph's time is the sum of its operators' times, so the readout is a sum in the log domain; nodes are
@@ -37,6 +38,7 @@ Floats = NDArray[np.float64]
 Weights = dict[str, NDArray[np.float32]]
 
 FEATURES = len(CLASS_NAMES) + 5
+PROBES = 4  # accelerators whose times a node states; the others' are to be predicted
 _LOG_SECONDS = (-30.0, 30.0)  # whose exponentials are far from the limits of float32
 _SHORTEST = 1e-12
 
@@ -45,7 +47,7 @@ _SHORTEST = 1e-12
 class _Batch:
     """Some graphs end to end.
 
-    (n,) rows among all nodes, (n, FEATURES) nodes, (2, E) edges, (n,) graph of each node, and the number of graphs.
+    (n,) rows among all nodes, (n, FEATURES + PROBES) nodes, (2, E) edges, (n,) graph of each node, number of graphs.
     """
 
     rows: Tensor
@@ -81,13 +83,14 @@ class OperatorNetwork(nn.Module):
     def __init__(self, settings: GnnEncoder, targets: int) -> None:
         super().__init__()
         width = settings.hidden
-        self.embed = nn.Linear(FEATURES, width)
+        inputs = FEATURES + PROBES
+        self.embed = nn.Linear(inputs, width)
         self.producers = nn.ModuleList(SAGEConv(width, width) for _ in range(settings.layers))
         self.consumers = nn.ModuleList(SAGEConv(width, width, root_weight=False) for _ in range(settings.layers))
-        self.time = nn.Linear(width + FEATURES, targets)
-        self.vector = nn.Linear(width + targets, settings.size)
+        self.time = nn.Linear(width + inputs, targets)
+        self.vector = nn.Linear(targets, settings.size)
         self.head = nn.Linear(settings.size, targets)
-        self.node, self.time_unit, self.total = _Unit(FEATURES), _Unit(targets), _Unit(targets)
+        self.node, self.time_unit, self.total = _Unit(inputs), _Unit(targets), _Unit(targets)
 
     def forward(self, batch: _Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Vectors (G, size), log times of graphs (G, K) in standard units and of nodes (n, K) in seconds."""
@@ -98,8 +101,7 @@ class OperatorNetwork(nn.Module):
             h = h + torch.relu(producers(h, batch.edges) + consumers(h, backward))
         times = self.time(torch.cat([h, x], dim=1)) * self.time_unit.scale + self.time_unit.mean
         total = _sum(times.clamp(*_LOG_SECONDS).exp(), batch).clamp_min(_SHORTEST).log()
-        nodes = _sum(torch.ones_like(h[:, :1]), batch).clamp_min(1.0)
-        z = self.vector(torch.cat([self.total(total), _sum(h, batch) / nodes], dim=1))
+        z = self.vector(self.total(total))
         return z, self.head(z), times
 
 
@@ -125,11 +127,11 @@ def train_network(
     Args:
         settings: sizes and training budget.
         graphs: all coarse graphs.
-        seconds: (n, K) times of their nodes; only those of training graphs are read.
+        seconds: (n, K) roofline times of their nodes; only those of training graphs are read.
         train: positions of training graphs.
         seed: of initial weights and of the order of graphs; the caller's random state is left alone.
     """
-    nodes = _node_features(graphs)
+    nodes = _node_features(graphs, seconds)
     goal = torch.from_numpy(np.log(np.maximum(seconds, _SHORTEST))).float()
     learned = _take(graphs, nodes, train)
     totals = _sum(goal[learned.rows].exp(), learned).log()
@@ -159,21 +161,31 @@ def train_network(
 
 
 @_one_thread()
-def apply_network(settings: GnnEncoder, weights: Weights, graphs: CoarseGraphs) -> tuple[Floats, Floats]:
-    """Vectors (G, size) and predicted log times (G, K) of all graphs."""
+def apply_network(
+    settings: GnnEncoder, weights: Weights, graphs: CoarseGraphs, seconds: Floats
+) -> tuple[Floats, Floats]:
+    """Vectors (G, size) and predicted log times (G, K) of all graphs, whose nodes take (n, K) `seconds`."""
     network = OperatorNetwork(settings, len(weights["total.mean"]))
     network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     with torch.no_grad():
-        z, times, _ = network(_take(graphs, _node_features(graphs), np.arange(len(graphs.ptr) - 1)))
+        z, times, _ = network(_take(graphs, _node_features(graphs, seconds), np.arange(len(graphs.ptr) - 1)))
         times = times * network.total.scale + network.total.mean
     return z.numpy().astype(np.float64), times.numpy().astype(np.float64)
 
 
-def _node_features(graphs: CoarseGraphs) -> Tensor:
-    """(n, FEATURES): members by class and in all, FLOPs, bytes, parameters, largest output; log(1 + x)."""
+def _node_features(graphs: CoarseGraphs, seconds: Floats) -> Tensor:
+    """(n, FEATURES + PROBES): members by class and in all, FLOPs, bytes, parameters, largest output, each as
+    log(1 + x); and log seconds on the probes.
+    """
     columns = [graphs.members, graphs.members.sum(axis=1, keepdims=True)]
     columns += [amount[:, None] for amount in (graphs.flops, graphs.traffic, graphs.params, graphs.numel)]
-    return torch.from_numpy(np.log1p(np.concatenate(columns, axis=1))).float()
+    probes = np.log(np.maximum(seconds[:, _probes(seconds.shape[1])], _SHORTEST))
+    return torch.from_numpy(np.concatenate([np.log1p(np.concatenate(columns, axis=1)), probes], axis=1)).float()
+
+
+def _probes(count: int) -> list[int]:
+    """The probes among `count` accelerators: first and last at either batch size."""
+    return [0, count // 2 - 1, count // 2, count - 1]
 
 
 def _take(graphs: CoarseGraphs, nodes: Tensor, chosen: NDArray[np.int64]) -> _Batch:
