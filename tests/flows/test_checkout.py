@@ -96,8 +96,8 @@ def test_a_failure_carries_the_stages_own_words(toy: Path) -> None:
 def test_a_stage_that_takes_too_long_ends_with_its_children(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "GRACE_S", 0.3)
     with_stage(toy, STUBBORN)
-    with pytest.raises(checkout.StageError, match=r"was ended after 4\.0 s"):
-        reproduce(toy, "stage", timeout_s=4.0)
+    with pytest.raises(checkout.StageError, match=r"was ended after 8\.0 s"):
+        reproduce(toy, "stage", timeout_s=8.0)
     for name in ("stage.pid", "child.pid"):
         assert not alive(written_pid(toy / name))
 
