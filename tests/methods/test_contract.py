@@ -56,8 +56,6 @@ class TestContract:
         assert np.take_along_axis(allowed, plan[:, None], axis=1).all()
 
     def test_a_seed_does_not_depend_on_its_company(self, trained, label):
-        if label == "zeroth_order":
-            return
         alone = toy_setting(seeds=(1,))
         own = Method.parse(ROWS[label]).fit(alone, pretrain(alone, PRETRAIN), FINETUNE)
         together = trained[label]

@@ -6,6 +6,7 @@ The invariant of the implicit rule: `kkt_residual(X*, …; T, A) == 0`, Eq. (14)
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -19,10 +20,14 @@ from mfcp.matching.solvers import RelaxedSolution, respond, solve_relaxed
 from mfcp.registry import Registered
 
 
+Randomness = torch.Generator | Sequence[torch.Generator]
+"""Several generators share the rounds in equal consecutive blocks: what a block draws depends on its own alone."""
+
+
 class Gradient(Registered):
     """Family of differentiation rules of X*(T, A)."""
 
-    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: torch.Generator | None) -> Tensor:
+    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None) -> Tensor:
         """The plan (B, M, N) with this rule's derivative in `problem.T` and `problem.A`."""
         raise NotImplementedError
 
@@ -32,7 +37,7 @@ class Implicit(Gradient):
 
     name: ClassVar[str] = "implicit"
 
-    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: torch.Generator | None) -> Tensor:
+    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None) -> Tensor:
         """See `Gradient.attach`."""
         return _ImplicitRule.apply(problem.T, problem.A, problem, solution)  # type: ignore[no-untyped-call,no-any-return]
 
@@ -52,7 +57,7 @@ class ZerothOrder(Gradient):
     antithetic: bool = Field(True, description="central differences at twice the solves")
     seed: int = Field(0, description="of the directions, where no generator is given")
 
-    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: torch.Generator | None) -> Tensor:
+    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None) -> Tensor:
         """See `Gradient.attach`."""
         if generator is None:
             generator = torch.Generator(problem.T.device).manual_seed(self.seed)
@@ -60,11 +65,10 @@ class ZerothOrder(Gradient):
         return rule(problem.T, problem.A, problem, solution, self, generator)  # type: ignore[no-untyped-call,no-any-return]
 
     def estimate(
-        self, problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, generator: torch.Generator, of: str
+        self, problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, generator: Randomness, of: str
     ) -> Tensor:
         """(B, M, N) estimate of dL/dT (`of` = "T") or dL/dA ("A") for dL/dX = G."""
-        shape = (self.samples, *problem.T.shape)
-        v = torch.randn(shape, dtype=G.dtype, device=generator.device, generator=generator).to(G.device)
+        v = _directions(self.samples, problem.T, generator)
         if problem.forbidden is not None:
             v = v.masked_fill(problem.forbidden, 0.0)
         ahead, ahead_good = self._loss(problem, solution, G, self.delta * v, of)
@@ -100,7 +104,7 @@ class Unrolled(Gradient):
     name: ClassVar[str] = "unrolled"
     steps: int = Field(1000, ge=1)
 
-    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: torch.Generator | None) -> Tensor:
+    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None) -> Tensor:
         """See `Gradient.attach`."""
         good = solution.converged
         gamma = torch.where(good, problem.gamma, 0.0)  # an infeasible round is descended harmlessly, then masked
@@ -129,7 +133,7 @@ class _ZerothOrderRule(torch.autograd.Function):
         problem: RelaxedProblem,
         solution: RelaxedSolution,
         rule: ZerothOrder,
-        generator: torch.Generator,
+        generator: Randomness,
     ) -> Tensor:
         ctx.saved = problem, solution, rule, generator
         return solution.X.clone()
@@ -143,6 +147,14 @@ class _ZerothOrderRule(torch.autograd.Function):
             for of, need in zip("TA", ctx.needs_input_grad, strict=False)
         ]
         return *wanted, None, None, None, None
+
+
+def _directions(samples: int, like: Tensor, generator: Randomness) -> Tensor:
+    """(S, B, M, N) standard normal numbers."""
+    generators = [generator] if isinstance(generator, torch.Generator) else list(generator)
+    shape = (samples, len(like) // len(generators), *like.shape[1:])
+    drawn = [torch.randn(shape, dtype=like.dtype, device=g.device, generator=g).to(like.device) for g in generators]
+    return torch.cat(drawn, dim=1)
 
 
 def _first_only() -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from mfcp.matching.gradients import Gradient, Implicit
+from mfcp.matching.gradients import Gradient, Implicit, Randomness
 from mfcp.matching.objective import relaxed_problem
 from mfcp.matching.solvers import MAX_STEPS, TOLERANCE, RelaxedSolution, solve_relaxed
 
@@ -22,7 +22,7 @@ def relaxed_matching(
     *,
     allowed: Tensor | None = None,
     gradient: Gradient | None = None,
-    generator: torch.Generator | None = None,
+    generator: Randomness | None = None,
 ) -> Tensor:
     """(..., M, N) relaxed plans, differentiable in T and A; columns sum to one.
 
@@ -42,7 +42,7 @@ def relaxed_solution(
     *,
     allowed: Tensor | None = None,
     gradient: Gradient | None = None,
-    generator: torch.Generator | None = None,
+    generator: Randomness | None = None,
     start: RelaxedSolution | None = None,
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,

@@ -60,10 +60,11 @@ class DecisionFocused(Method):
         validation = _Validation(self, setting)
         best = Best(heads)
         best.offer(validation.cost(heads))
+        generators = [torch.Generator().manual_seed(seed) for seed in setting.seeds]
         watched, costs = [], []
         for step in range(rules.steps):
             part = slice(step * rules.rounds, (step + 1) * rules.rounds)
-            loss = self._loss(heads, setting, rounds[:, part], torch.as_tensor(optimum[:, part]))
+            loss = self._loss(heads, setting, rounds[:, part], torch.as_tensor(optimum[:, part]), generators)
             optimizer.zero_grad()
             loss.sum().backward()  # type: ignore[no-untyped-call]
             _clip(heads, rules.clip)
@@ -78,7 +79,9 @@ class DecisionFocused(Method):
         history = {"train.cost": torch.stack(watched, 1), "validation.penalised_cost": torch.stack(costs, 1)}
         return heads, {key: value.numpy() for key, value in history.items()}
 
-    def _loss(self, heads: Heads, setting: Setting, rounds: Ints, optimum: Tensor) -> Tensor:
+    def _loss(
+        self, heads: Heads, setting: Setting, rounds: Ints, optimum: Tensor, generators: list[torch.Generator]
+    ) -> Tensor:
         """(S,) mean cost of the relaxed plans of rounds (S, R, N) under the labels."""
         S, R, N = rounds.shape
         index = torch.as_tensor(rounds.reshape(S, -1))
@@ -93,7 +96,7 @@ class DecisionFocused(Method):
         unit = (fastest / setting.clusters)[..., None, None]
         X = relaxed_matching(
             T_hat / unit, A_hat, gamma, beta=self.beta, lam=self.lam, tau=self.tau, allowed=allowed,
-            gradient=self.gradient,
+            gradient=self.gradient, generator=generators,
         )  # fmt: skip
         load = (X * T).sum(3)
         span = load.amax(2) if self.cost == "makespan" else load.sum(2) / setting.clusters
