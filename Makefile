@@ -51,7 +51,7 @@ bench: $(VENV)/.ready ## run every benchmark; peers that are not installed are s
 ui: $(VENV)/.ready ## MLflow's pages over mlruns/, on this machine only
 	@[ -e mlruns/mlflow.db ] || { echo "no tracked runs yet: 'make run' first" >&2; exit 1; }
 	@echo "MLflow: http://127.0.0.1:$(PORT)  (Ctrl-C ends it)"
-	@mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --host 127.0.0.1 --port $(PORT) --workers 1
+	@MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --host 127.0.0.1 --port $(PORT) --workers 1
 
 flow: $(VENV)/.ready ## run the pipeline once through Prefect, with a temporary server
 	@python -m flows.pipeline
