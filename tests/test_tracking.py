@@ -181,6 +181,8 @@ def test_git_tags(tmp_path: Path) -> None:
     subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "x"], cwd=tmp_path, check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     assert git_tags(tmp_path) == {"git.commit": head.strip(), "git.dirty": "false"}
+    (tmp_path / "dvc.lock").write_text("")
+    assert git_tags(tmp_path)["git.dirty"] == "false"
     (tmp_path / "new").write_text("")
     assert git_tags(tmp_path)["git.dirty"] == "true"
 

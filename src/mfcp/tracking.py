@@ -114,8 +114,11 @@ def log_results(
 
 
 def git_tags(root: Path) -> dict[str, str]:
-    """`git.commit` and `git.dirty` (true | false) of a checkout; empty where there is no git or no commit."""
-    commands = (["rev-parse", "HEAD"], ["status", "--porcelain"])
+    """`git.commit` and `git.dirty` (true | false) of a checkout; empty where there is no git or no commit.
+
+    dvc.lock does not count: the run that asks is writing it.
+    """
+    commands = (["rev-parse", "HEAD"], ["status", "--porcelain", "--", ":!dvc.lock"])
     try:
         commit, changes = (
             subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True, timeout=30).stdout
