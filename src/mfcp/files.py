@@ -61,6 +61,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             os.rename(path, old)
         os.rename(temporary, path)
         shutil.rmtree(old, ignore_errors=True)
+    except DataError as error:  # from a file inside: name the folder that a person knows
+        raise DataError(str(error).replace(str(temporary), str(path))) from None
     except OSError as error:
         raise _unwritable(path, error) from None
     finally:

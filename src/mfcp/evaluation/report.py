@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mfcp.evaluation import plots
-from mfcp.evaluation.benchmark import Outcome
-from mfcp.evaluation.compare import Summary
 from mfcp.evaluation.table import markdown
 from mfcp.files import replacing, write_json
+
+if TYPE_CHECKING:
+    from mfcp.evaluation.benchmark import Outcome
+    from mfcp.evaluation.compare import Summary
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:

@@ -23,6 +23,7 @@ from mfcp.predictors.heads import Heads
 from mfcp.registry import FamilyField, Registered, import_members
 from mfcp.rules.base import Belief, Rule
 from mfcp.rules.point import Point
+from mfcp.threads import one_thread
 
 
 class FinetuneRules(BaseModel):
@@ -59,6 +60,7 @@ class Method(Registered):
         """How often `learn` calls `advance`."""
         return 0
 
+    @one_thread()
     def fit(
         self, setting: Setting, base: Pretrained, rules: FinetuneRules, *, advance: Callable[[], Any] = lambda: None
     ) -> Trained:

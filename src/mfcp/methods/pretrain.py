@@ -18,6 +18,7 @@ from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration, calibrate, folds
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
 from mfcp.registry import FamilyField
+from mfcp.threads import one_thread
 
 
 class PretrainRules(BaseModel):
@@ -111,6 +112,7 @@ def new_heads(setting: Setting, predictor: Predictor) -> Heads:
     return Heads(predictor, setting.Z.shape[2], setting.clusters, [(seed,) for seed in setting.seeds])
 
 
+@one_thread()
 def pretrain(setting: Setting, rules: PretrainRules, *, advance: Callable[[], Any] = lambda: None) -> Pretrained:
     """Train the heads of a setting for every loss and measure their out-of-fold spread.
 

@@ -7,14 +7,12 @@ from mfcp.data.pool import build_pool, describe
 from mfcp.data.tables import read_tables
 from mfcp.files import replacing_folder, write_json
 from mfcp.progress import progress
-from mfcp.registry import import_members
 from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, REPORTS, VALID, main
 
 
 def run(settings: Settings) -> None:
     """Build the pool, fit the encoder on each seed's training tasks, and describe every task."""
-    import_members("mfcp.tasks")
     rules: FeaturizeRules = settings.section("featurize")
     tables = read_tables(VALID)
     pool = build_pool(tables, settings.section("pool"), seed=rules.settings_seed)

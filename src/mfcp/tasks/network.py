@@ -13,8 +13,6 @@ supervised too, as a hundred graphs are few but their ten thousand nodes are not
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +23,7 @@ from torch import Tensor, nn
 
 from mfcp.tasks.coarsening import CoarseGraphs
 from mfcp.tasks.operators import CLASS_NAMES
+from mfcp.threads import one_thread
 
 with warnings.catch_warnings():
     # torch_geometric 2.8 scripts helpers while it is imported, which torch 2.13 announces to end.
@@ -105,18 +104,7 @@ class OperatorNetwork(nn.Module):
         return z, self.head(z), times
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Batches are small: on a busy machine threads that wait for each other cost ten times what they save."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-@_one_thread()
+@one_thread()
 def train_network(
     settings: GnnEncoder, graphs: CoarseGraphs, seconds: Floats, train: NDArray[np.int64], seed: int
 ) -> Weights:
@@ -160,7 +148,7 @@ def train_network(
     return {name: value.detach().numpy().copy() for name, value in network.state_dict().items()}
 
 
-@_one_thread()
+@one_thread()
 def apply_network(
     settings: GnnEncoder, weights: Weights, graphs: CoarseGraphs, seconds: Floats
 ) -> tuple[Floats, Floats]:
