@@ -28,7 +28,9 @@ from torch import Tensor
 from mfcp.matching.interior import Rounds, interior_point
 from mfcp.matching.prices import newton_step, price_step
 
-HANDOVERS = (1e-2, 1e-4, 1e-6, 1e-8)
+# Phase 1 of each attempt: barrier at the end, and whether tasks are shared by speed at the start. The first does for
+# all but one in hundreds of extreme rounds; the starts fail on different ones.
+ATTEMPTS = ((1e-2, False), (1e-4, True), (1e-6, False), (1e-8, True))
 DUAL_STEPS = 12
 POLISH_STEPS = 6
 REFINEMENTS = 2
@@ -59,24 +61,24 @@ def solve_rounds(
         max_steps: interior point steps of a round at most, per handover.
         start: prices (B, M), (B,) of near-by rounds, tried before phase 1.
     """
-    B = len(rounds.room)
-    steps = torch.zeros(B, dtype=torch.long, device=rounds.room.device)
+    unsolved = torch.full_like(rounds.room, math.inf)
     best = DualPoint(
-        rounds.uniform(), rounds.T.new_zeros(rounds.T.shape[:2]), rounds.room, steps, rounds.room + math.inf
+        rounds.shared(), rounds.T.mean(2), rounds.room.clone(), torch.zeros_like(unsolved).long(), unsolved
     )
-    todo = torch.arange(B, device=rounds.room.device)
-    for handover in ([] if start is None else [None]) + list(HANDOVERS):
+    todo = torch.arange(len(unsolved), device=unsolved.device)
+    for attempt in range(0 if start is None else -1, len(ATTEMPTS)):
         part = rounds.take(todo)
-        if handover is None and start is not None:
+        if start is not None and attempt < 0:
             p, q, spent = start[0][todo], start[1][todo], torch.zeros_like(todo)
-        elif handover is not None:
-            p, q, spent = interior_point(part, handover=handover, max_steps=max_steps)
-        found = _polish(part, *_ascend(part, p, q, tolerance), tolerance)
-        steps[todo] += spent + found.steps
-        better = todo[found.residual < best.residual[todo]]
-        chosen = found.residual < best.residual[todo]
-        for old, new in ((best.X, found.X), (best.p, found.p), (best.q, found.q), (best.residual, found.residual)):
-            old[better] = new[chosen]
+        else:
+            handover, by_speed = ATTEMPTS[attempt]
+            p, q, spent = interior_point(part, handover=handover, by_speed=by_speed, max_steps=max_steps)
+        X, climbed = _ascend(part, p, q, tolerance)
+        found = _polish(part, X, spent + climbed, tolerance)
+        best.steps[todo] += found.steps
+        better = found.residual < best.residual[todo]
+        for name in ("X", "p", "q", "residual"):
+            getattr(best, name)[todo[better]] = getattr(found, name)[better]
         todo = todo[~(best.residual[todo] <= tolerance)]
         if not len(todo):
             break
@@ -112,7 +114,7 @@ def _ascend(rounds: Rounds, p: Tensor, q: Tensor, tolerance: float) -> tuple[Ten
 def _grow(
     log_p: Tensor, q: Tensor, by_p: Tensor, by_q: Tensor, quiet_p: Tensor, quiet_q: Tensor, live: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Prices after relative changes `by_p`, `by_q`: p multiplicatively, q as 1 / q where it falls (exact for lam / q)."""
+    """Prices after relative changes `by_p`, `by_q`: p multiplicatively, q as 1 / q where it falls (exact for lam/q)."""
     loud = torch.where(log_p >= quiet_p, by_p, 0.0).amax(1)
     alpha = (LARGEST_STEP / loud.clamp_min(LARGEST_STEP)).masked_fill(~live, 0.0)
     up = torch.minimum(alpha[:, None] * by_p, (quiet_p - log_p).clamp_min(0.0) + LARGEST_STEP)

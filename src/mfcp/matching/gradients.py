@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -16,9 +18,8 @@ from torch import Tensor
 from mfcp.errors import SolverError
 from mfcp.matching.descent import mirror_descent
 from mfcp.matching.objective import RelaxedProblem
-from mfcp.matching.solvers import RelaxedSolution, respond, solve_relaxed
+from mfcp.matching.solvers import Engine, RelaxedSolution, respond, solve_relaxed
 from mfcp.registry import Registered
-
 
 Randomness = torch.Generator | Sequence[torch.Generator]
 """Several generators share the rounds in equal consecutive blocks: what a block draws depends on its own alone."""
@@ -27,7 +28,9 @@ Randomness = torch.Generator | Sequence[torch.Generator]
 class Gradient(Registered):
     """Family of differentiation rules of X*(T, A)."""
 
-    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None) -> Tensor:
+    def attach(
+        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, engine: Engine
+    ) -> Tensor:
         """The plan (B, M, N) with this rule's derivative in `problem.T` and `problem.A`."""
         raise NotImplementedError
 
@@ -37,9 +40,12 @@ class Implicit(Gradient):
 
     name: ClassVar[str] = "implicit"
 
-    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None) -> Tensor:
+    def attach(
+        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, engine: Engine
+    ) -> Tensor:
         """See `Gradient.attach`."""
-        return _ImplicitRule.apply(problem.T, problem.A, problem, solution)  # type: ignore[no-untyped-call,no-any-return]
+        rule = _ImplicitRule.apply
+        return rule(problem.T, problem.A, problem, solution, engine)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class ZerothOrder(Gradient):
@@ -57,23 +63,33 @@ class ZerothOrder(Gradient):
     antithetic: bool = Field(True, description="central differences at twice the solves")
     seed: int = Field(0, description="of the directions, where no generator is given")
 
-    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None) -> Tensor:
+    def attach(
+        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, engine: Engine
+    ) -> Tensor:
         """See `Gradient.attach`."""
         if generator is None:
             generator = torch.Generator(problem.T.device).manual_seed(self.seed)
+        draw = _Draw(self, generator, engine)
         rule = _ZerothOrderRule.apply
-        return rule(problem.T, problem.A, problem, solution, self, generator)  # type: ignore[no-untyped-call,no-any-return]
+        return rule(problem.T, problem.A, problem, solution, draw)  # type: ignore[no-untyped-call,no-any-return]
 
     def estimate(
-        self, problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, generator: Randomness, of: str
+        self,
+        problem: RelaxedProblem,
+        solution: RelaxedSolution,
+        G: Tensor,
+        generator: Randomness,
+        *,
+        of: Literal["T", "A"],
+        engine: Engine = "auto",
     ) -> Tensor:
         """(B, M, N) estimate of dL/dT (`of` = "T") or dL/dA ("A") for dL/dX = G."""
         v = _directions(self.samples, problem.T, generator)
         if problem.forbidden is not None:
             v = v.masked_fill(problem.forbidden, 0.0)
-        ahead, ahead_good = self._loss(problem, solution, G, self.delta * v, of)
+        ahead, ahead_good = self._loss(problem, solution, G, self.delta * v, of, engine)
         if self.antithetic:
-            behind, behind_good = self._loss(problem, solution, G, -self.delta * v, of)
+            behind, behind_good = self._loss(problem, solution, G, -self.delta * v, of, engine)
             slope, good = (ahead - behind) / (2 * self.delta), ahead_good & behind_good
         else:
             slope, good = (ahead - (G * solution.X).sum((1, 2))) / self.delta, ahead_good
@@ -84,14 +100,14 @@ class ZerothOrder(Gradient):
 
     @staticmethod
     def _loss(
-        problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, step: Tensor, of: str
+        problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, step: Tensor, of: str, engine: Engine
     ) -> tuple[Tensor, Tensor]:
         """<G, X*> (S, B) at perturbed inputs, and where the perturbed round was solved."""
         S, B = step.shape[:2]
         T = problem.T.detach() * step.exp() if of == "T" else problem.T.detach().expand(step.shape)
         A = (problem.A.detach() + step).clamp(0.0, 1.0) if of == "A" else problem.A.detach().expand(step.shape)
         many = _repeated(problem, T.flatten(0, 1), A.flatten(0, 1), S)
-        near = solve_relaxed(many, start=(solution.p.repeat(S, 1), solution.q.repeat(S)))
+        near = solve_relaxed(many, start=(solution.p.repeat(S, 1), solution.q.repeat(S)), engine=engine)
         return (near.X.reshape(step.shape) * G).sum((2, 3)), near.converged.reshape(S, B)
 
 
@@ -104,7 +120,9 @@ class Unrolled(Gradient):
     name: ClassVar[str] = "unrolled"
     steps: int = Field(1000, ge=1)
 
-    def attach(self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None) -> Tensor:
+    def attach(
+        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, engine: Engine
+    ) -> Tensor:
         """See `Gradient.attach`."""
         good = solution.converged
         gamma = torch.where(good, problem.gamma, 0.0)  # an infeasible round is descended harmlessly, then masked
@@ -114,39 +132,42 @@ class Unrolled(Gradient):
 
 class _ImplicitRule(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, T: Tensor, A: Tensor, problem: RelaxedProblem, solution: RelaxedSolution) -> Tensor:
-        ctx.problem, ctx.solution = problem, solution
+    def forward(
+        ctx: Any, T: Tensor, A: Tensor, problem: RelaxedProblem, solution: RelaxedSolution, engine: Engine
+    ) -> Tensor:
+        ctx.saved = problem, solution, engine
         return solution.X.clone()
 
     @staticmethod
     def backward(ctx: Any, G: Tensor) -> Any:
         _first_only()
-        return *respond(ctx.problem, ctx.solution, G), None, None
+        problem, solution, engine = ctx.saved
+        return *respond(problem, solution, G, engine=engine), None, None, None
+
+
+@dataclass(frozen=True)
+class _Draw:
+    rule: ZerothOrder
+    generator: Randomness
+    engine: Engine
 
 
 class _ZerothOrderRule(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        T: Tensor,
-        A: Tensor,
-        problem: RelaxedProblem,
-        solution: RelaxedSolution,
-        rule: ZerothOrder,
-        generator: Randomness,
+        ctx: Any, T: Tensor, A: Tensor, problem: RelaxedProblem, solution: RelaxedSolution, draw: _Draw
     ) -> Tensor:
-        ctx.saved = problem, solution, rule, generator
+        ctx.saved = problem, solution, draw
         return solution.X.clone()
 
     @staticmethod
     def backward(ctx: Any, G: Tensor) -> Any:
         _first_only()
-        problem, solution, rule, generator = ctx.saved
-        wanted = [
-            rule.estimate(problem, solution, G, generator, of) if need else None
-            for of, need in zip("TA", ctx.needs_input_grad, strict=False)
-        ]
-        return *wanted, None, None, None, None
+        problem, solution, draw = ctx.saved
+        estimate = partial(draw.rule.estimate, problem, solution, G, draw.generator, engine=draw.engine)
+        grad_T = estimate(of="T") if ctx.needs_input_grad[0] else None
+        grad_A = estimate(of="A") if ctx.needs_input_grad[1] else None
+        return grad_T, grad_A, None, None, None
 
 
 def _directions(samples: int, like: Tensor, generator: Randomness) -> Tensor:

@@ -54,12 +54,14 @@ class Rounds:
             self.tau[keep],
         )
 
-    def uniform(self) -> Tensor:
-        """(B, M, N) the plan that shares each task equally among its allowed clusters."""
-        possible = torch.ones_like(self.T)
+    def shared(self, *, by_speed: bool = False) -> Tensor:
+        """(B, M, N) the plan that shares each task among its allowed clusters, equally or in proportion to 1 / t."""
+        share = torch.ones_like(self.T)
+        if by_speed:
+            share = 1 / torch.maximum(self.T, 1e-6 * self.T.amax(1, keepdim=True)).clamp_min(1e-300)
         if self.forbidden is not None:
-            possible = possible.masked_fill(self.forbidden, 0.0)
-        return possible / possible.sum(1, keepdim=True)
+            share = share.masked_fill(self.forbidden, 0.0)
+        return share / share.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -75,16 +77,17 @@ class _Iterate:
     mu: Tensor
 
 
-def interior_point(rounds: Rounds, *, handover: float, max_steps: int) -> tuple[Tensor, Tensor, Tensor]:
+def interior_point(rounds: Rounds, *, handover: float, by_speed: bool, max_steps: int) -> tuple[Tensor, Tensor, Tensor]:
     """Prices p (B, M) and q (B,) near the optimum, and the steps taken (B,).
 
     Args:
         rounds: feasible rounds.
         handover: mu at the end, as a share of the smallest entropy.
+        by_speed: start from tasks shared by speed instead of equally.
         max_steps: steps of a round at most.
     """
     M, N = rounds.T.shape[1:]
-    at = _start(rounds)
+    at = _start(rounds, rounds.shared(by_speed=by_speed))
     scale = at.mu
     least = torch.stack([rounds.tau * N, M / rounds.beta, rounds.lam]).amin(0)
     target = torch.minimum(handover * least, scale)
@@ -103,8 +106,7 @@ def interior_point(rounds: Rounds, *, handover: float, max_steps: int) -> tuple[
     return at.p, at.q, steps
 
 
-def _start(rounds: Rounds) -> _Iterate:
-    X = rounds.uniform()
+def _start(rounds: Rounds, X: Tensor) -> _Iterate:
     M, N = X.shape[1:]
     mu = ((rounds.T * X).sum((1, 2)) / M).clamp_min(1e-300)
     slack = torch.maximum(rounds.room, (rounds.d * X).sum((1, 2)))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mfcp.matching.gradients import Gradient, Implicit, Randomness
 from mfcp.matching.objective import relaxed_problem
-from mfcp.matching.solvers import MAX_STEPS, TOLERANCE, RelaxedSolution, solve_relaxed
+from mfcp.matching.solvers import MAX_STEPS, TOLERANCE, Engine, RelaxedSolution, solve_relaxed
 
 
 def relaxed_matching(
@@ -46,6 +46,7 @@ def relaxed_solution(
     start: RelaxedSolution | None = None,
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
+    engine: Engine = "auto",
 ) -> RelaxedSolution:
     """The relaxed plans that minimise F, with prices and a status per round.
 
@@ -64,7 +65,8 @@ def relaxed_solution(
         generator: randomness of `ZerothOrder`; default seeded by its `seed`.
         start: the solution of near-by rounds of the same shape, whose prices to start from.
         tolerance: relative optimality residual at which a round stops.
-        max_steps: Newton steps of a round at most.
+        max_steps: interior point steps of a round at most, in each of up to four attempts.
+        engine: "torch" runs anywhere and is the definition; "compiled" is the same for the CPU; "auto" chooses.
 
     Raises:
         DataError, SettingsError, InfeasibleError: bad input, see `relaxed_problem`. An unreachable gamma is a
@@ -72,9 +74,9 @@ def relaxed_solution(
     """
     problem = relaxed_problem(T, A, gamma, beta, lam, tau, allowed)
     first = None if start is None else (start.p.reshape(len(problem.T), -1), start.q.reshape(-1))
-    solution = solve_relaxed(problem, tolerance=tolerance, max_steps=max_steps, start=first)
+    solution = solve_relaxed(problem, tolerance=tolerance, max_steps=max_steps, start=first, engine=engine)
     X = solution.X
     if torch.is_grad_enabled() and (problem.T.requires_grad or problem.A.requires_grad):
-        X = (gradient or Implicit()).attach(problem, solution, generator)
+        X = (gradient or Implicit()).attach(problem, solution, generator, engine)
     fields = {f.name: getattr(solution, f.name) for f in dataclasses.fields(solution)} | {"X": X}
     return RelaxedSolution(**{key: value.reshape(*problem.batch, *value.shape[1:]) for key, value in fields.items()})

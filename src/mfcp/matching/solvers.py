@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from mfcp.errors import InfeasibleError, SolverError
+from mfcp.errors import InfeasibleError, SettingsError, SolverError
 from mfcp.matching.dual import REFINEMENTS, solve_rounds
 from mfcp.matching.interior import Rounds
 from mfcp.matching.objective import RelaxedProblem, round_name
@@ -16,7 +17,8 @@ from mfcp.matching.prices import newton_step
 
 TOLERANCE = 1e-10  # of the relative optimality residual; Newton converges quadratically, so it costs one step
 FLOOR = 1e-6  # a round that rounding errors stop above this residual is not called converged
-MAX_STEPS = 200
+MAX_STEPS = 150
+Engine = Literal["auto", "torch", "compiled"]
 _EDGE = 1e-13  # gamma closer to the edge than this cannot be told from infeasible in double precision
 
 
@@ -90,12 +92,20 @@ def solve_relaxed(
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
     start: tuple[Tensor, Tensor] | None = None,
+    engine: Engine = "auto",
 ) -> RelaxedSolution:
     """Flat (B, …) relaxed plans, without gradients; see `relaxed_solution` for the arguments."""
-    rounds, reachable = _rounds(problem)
-    infeasible = reachable - problem.gamma <= _EDGE
+    reachable = problem.reachable_gamma().detach()
+    room = reachable - problem.gamma
+    infeasible = room <= _EDGE
+    room = torch.where(infeasible, 1.0, room)  # such a round runs harmlessly and is overwritten
     first = None if start is None else (start[0], torch.where(start[1].isfinite(), start[1], 1.0))
-    point = solve_rounds(rounds, tolerance=tolerance, max_steps=max_steps, start=first)
+    if use_compiled(problem, engine):
+        from mfcp.matching import fast
+
+        point = fast.solve_rounds(problem, room, tolerance=tolerance, max_steps=max_steps, start=first)
+    else:
+        point = solve_rounds(_rounds(problem, room), tolerance=tolerance, max_steps=max_steps, start=first)
     X, q = point.X, point.q
     stuck = ~infeasible & ~(point.residual <= FLOOR)
     status = torch.where(infeasible, int(Status.INFEASIBLE), torch.where(stuck, int(Status.STEP_LIMIT), 0))
@@ -105,17 +115,26 @@ def solve_relaxed(
     return RelaxedSolution(X, point.p, q, status, point.steps, point.residual, reachable, problem.gamma)
 
 
-def _rounds(problem: RelaxedProblem) -> tuple[Rounds, Tensor]:
-    """What the dual solver works on, and the reachable reliability; an infeasible round gets room to run harmlessly."""
+def use_compiled(problem: RelaxedProblem, engine: Engine) -> bool:
+    """Whether the compiled kernels do this problem: by default on the CPU.
+
+    Raises:
+        SettingsError: unknown engine, or "compiled" for tensors on another device.
+    """
+    if engine not in ("auto", "torch", "compiled"):
+        raise SettingsError(f"unknown engine '{engine}'; known: auto, torch, compiled")
+    on_cpu = problem.T.device.type == "cpu"
+    if engine == "compiled" and not on_cpu:
+        raise SettingsError(f"engine 'compiled' is for the CPU, T is on {problem.T.device}; use engine 'auto'")
+    return engine == "compiled" or (engine == "auto" and on_cpu)
+
+
+def _rounds(problem: RelaxedProblem, room: Tensor) -> Rounds:
     T, A = problem.T.detach(), problem.A.detach()
-    best = A.amax(1, keepdim=True)
-    reachable = best.mean((1, 2))
-    room = reachable - problem.gamma
-    d = (best - A) / T.shape[2]
+    d = (A.amax(1, keepdim=True) - A) / T.shape[2]
     if problem.forbidden is not None:
         d = d.masked_fill(problem.forbidden, 0.0)
-    room = torch.where(room <= _EDGE, 1.0, room)
-    return Rounds(T, d, problem.forbidden, room, problem.beta, problem.lam, problem.tau), reachable
+    return Rounds(T, d, problem.forbidden, room, problem.beta, problem.lam, problem.tau)
 
 
 def most_reliable(problem: RelaxedProblem) -> Tensor:
@@ -127,16 +146,22 @@ def most_reliable(problem: RelaxedProblem) -> Tensor:
     return top / top.sum(1, keepdim=True)
 
 
-def respond(problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor) -> tuple[Tensor, Tensor]:
+def respond(
+    problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, *, engine: Engine = "auto"
+) -> tuple[Tensor, Tensor]:
     """Vector-Jacobian product of the relaxed argmin: (dL/dT, dL/dA) for dL/dX = G, all (B, M, N).
 
     A Newton step with G as the gradient of the objective: dX and dp, dq are what a tilt by G does to plan and
     prices, and the Jacobian is symmetric, so dL/dT = p dX + X dp and dL/dA = -(q dX + X dq) / N. Rounds that did not
     converge get zeros.
     """
-    rounds, _ = _rounds(problem)
     X, p, good = solution.X, solution.p, solution.converged
+    if use_compiled(problem, engine):
+        from mfcp.matching import fast
+
+        return fast.respond(problem, X, p, torch.where(good, solution.q, torch.inf), G)
     q = torch.where(good, solution.q, 1.0)
+    rounds = _rounds(problem, q)
     D = torch.cat([rounds.beta[:, None] * p, (q.square() / rounds.lam)[:, None]], 1)
     weights = X / rounds.tau[:, None, None]
     dX, dprices = newton_step(rounds.T, rounds.d, weights, D, G, torch.zeros_like(D), refinements=REFINEMENTS)
