@@ -9,8 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mfcp.matching.objective import RelaxedProblem
-from mfcp.matching.solvers import most_reliable
+from mfcp.matching.objective import RelaxedProblem, most_reliable, relaxed_objective
 
 _INSIDE = 0.5  # share of the room to gamma that the starting plan keeps
 
@@ -34,37 +33,62 @@ def mirror_descent(problem: RelaxedProblem, steps: int, *, start: Tensor | None 
 
 def mirror_step(problem: RelaxedProblem, X: Tensor) -> Tensor:
     """(B, M, N) one step of mirror descent from X."""
-    T, A, N = problem.T, problem.A, problem.T.shape[2]
-    p = torch.softmax(problem.beta[:, None] * (X * T).sum(2), 1)
-    q = problem.lam / ((X * A).sum((1, 2)) / N - problem.gamma)
     log_X = X.clamp_min(1e-300).log()
-    slope = p[:, :, None] * T - (q / N)[:, None, None] * A + problem.tau[:, None, None] * log_X
+    slope, curvature = objective_slope(problem, X)
     with torch.no_grad():
-        regret = (A.amax(1, keepdim=True) - A) / N
-        curvature = problem.beta * (p * (T.square() * X).sum(2)).amax(1)
-        curvature = problem.tau + curvature + q.square() / problem.lam * (regret.square() * X).sum((1, 2))
-        eta = 1 / curvature
+        before = objective(problem, X)
+        eta = 1 / (problem.tau + curvature)
         for _ in range(60):
-            crossed = _margin(problem, _moved(problem, log_X, slope, eta)) <= 0
-            if not bool(crossed.any()):
+            trial = _moved(problem, log_X, slope, eta)
+            bad = margin(problem, trial) <= 0
+            if problem.speedup is not None:  # not convex: the local smoothness promises nothing
+                bad |= objective(problem, trial) > before + 1e-12 * before.abs()
+            if not bool(bad.any()):
                 break
-            eta = torch.where(crossed, eta / 2, eta)
+            eta = torch.where(bad, eta / 2, eta)
     return _moved(problem, log_X, slope, eta)
 
 
-def interior_plan(problem: RelaxedProblem) -> Tensor:
-    """(B, M, N) the uniform plan, mixed with the most reliable one until half the room to gamma is kept."""
-    possible = torch.ones_like(problem.T.detach())
+def objective(problem: RelaxedProblem, X: Tensor) -> Tensor:
+    """(B,) `relaxed_objective` of a problem."""
+    p = problem
+    return relaxed_objective(X, p.T, p.A, p.gamma, p.beta, p.lam, p.tau, p.speedup)
+
+
+def objective_slope(problem: RelaxedProblem, X: Tensor) -> tuple[Tensor, Tensor]:
+    """(gradient (B, M, N) of the objective in X up to column constants, its smoothness (B,) relative to entropy)."""
+    T, A, N = problem.T, problem.A, problem.T.shape[2]
+    load = (X * T).sum(2)
+    effort = T
+    if problem.speedup is not None:
+        count = X.sum(2)
+        factor = problem.speedup(count)
+        effort = factor[:, :, None] * T + (problem.speedup.slope(count) * load)[:, :, None]
+        load = factor * load
+    p = torch.softmax(problem.beta[:, None] * load, 1)
+    q = problem.lam / margin(problem, X)
+    slope = p[:, :, None] * effort - (q / N)[:, None, None] * A
+    with torch.no_grad():
+        regret = (A.amax(1, keepdim=True) - A) / N
+        by_load = problem.beta * (p * (effort.square() * X).sum(2)).amax(1)
+        curvature = by_load + q.square() / problem.lam * (regret.square() * X).sum((1, 2))
+    return slope + problem.tau[:, None, None] * X.clamp_min(1e-300).log(), curvature
+
+
+def interior_plan(problem: RelaxedProblem, plan: Tensor | None = None) -> Tensor:
+    """(B, M, N) a plan (default: uniform), mixed with the most reliable one until half the room to gamma is kept."""
+    possible = torch.ones_like(problem.T.detach()) if plan is None else plan
     if problem.forbidden is not None:
         possible = possible.masked_fill(problem.forbidden, 0.0)
     even, best = possible / possible.sum(1, keepdim=True), most_reliable(problem)
-    low, high = _margin(problem, even), _margin(problem, best)
+    low, high = margin(problem, even).detach(), margin(problem, best).detach()
     share = ((_INSIDE * high - low) / (high - low).clamp_min(1e-300)).clamp(0.0, 1.0)
     return even + share[:, None, None] * (best - even)
 
 
-def _margin(problem: RelaxedProblem, X: Tensor) -> Tensor:
-    return (X * problem.A.detach()).sum((1, 2)) / X.shape[2] - problem.gamma
+def margin(problem: RelaxedProblem, X: Tensor) -> Tensor:
+    """(B,) mean reliability minus gamma."""
+    return (X * problem.A).sum((1, 2)) / X.shape[2] - problem.gamma
 
 
 def _moved(problem: RelaxedProblem, log_X: Tensor, slope: Tensor, eta: Tensor) -> Tensor:

@@ -106,8 +106,8 @@ class ZerothOrder(Gradient):
         S, B = step.shape[:2]
         T = problem.T.detach() * step.exp() if of == "T" else problem.T.detach().expand(step.shape)
         A = (problem.A.detach() + step).clamp(0.0, 1.0) if of == "A" else problem.A.detach().expand(step.shape)
-        many = _repeated(problem, T.flatten(0, 1), A.flatten(0, 1), S)
-        near = solve_relaxed(many, start=(solution.p.repeat(S, 1), solution.q.repeat(S)), engine=engine)
+        many = problem.repeated(S, T.flatten(0, 1), A.flatten(0, 1))
+        near = solve_relaxed(many, start=solution.repeated(S), engine=engine)
         return (near.X.reshape(step.shape) * G).sum((2, 3)), near.converged.reshape(S, B)
 
 
@@ -184,17 +184,3 @@ def _first_only() -> None:
             "relaxed_matching has first derivatives only; call backward without create_graph, "
             "or use gradient=Unrolled()"
         )
-
-
-def _repeated(problem: RelaxedProblem, T: Tensor, A: Tensor, times: int) -> RelaxedProblem:
-    """`problem` with other times and reliabilities (times · B, M, N), its rounds repeated."""
-    return RelaxedProblem(
-        T,
-        A,
-        None if problem.forbidden is None else problem.forbidden.repeat(times, 1, 1),
-        problem.gamma.repeat(times),
-        problem.beta.repeat(times),
-        problem.lam.repeat(times),
-        problem.tau.repeat(times),
-        problem.batch,
-    )

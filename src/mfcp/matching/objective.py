@@ -1,4 +1,4 @@
-"""The relaxed problem of a batch of rounds and its objective, Eqs. (8), (9) and (12) of [Huo2025]_, in torch."""
+"""The relaxed problem of a batch of rounds and its objective, Eqs. (8), (9), (12) and (17) of [Huo2025]_."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mfcp.errors import DataError, InfeasibleError, SettingsError
+from mfcp.matching.speedup import SpeedUp
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class RelaxedProblem:
         lam: (B,) weight of the reliability barrier, seconds.
         tau: (B,) weight of the entropy, seconds.
         batch: leading dimensions of what the caller gave.
+        speedup: curve of parallel execution, or None for tasks one after another.
     """
 
     T: Tensor
@@ -33,10 +35,25 @@ class RelaxedProblem:
     lam: Tensor
     tau: Tensor
     batch: torch.Size
+    speedup: SpeedUp | None = None
 
     def reachable_gamma(self) -> Tensor:
         """(B,) largest mean reliability of any plan: mean over tasks of the most reliable allowed cluster's."""
         return self.A.amax(1).mean(1)
+
+    def repeated(self, times: int, T: Tensor | None = None, A: Tensor | None = None) -> RelaxedProblem:
+        """The rounds `times` over, round after round; T and A (times · B, M, N) may take the place of the copies."""
+        return RelaxedProblem(
+            self.T.repeat(times, 1, 1) if T is None else T,
+            self.A.repeat(times, 1, 1) if A is None else A,
+            None if self.forbidden is None else self.forbidden.repeat(times, 1, 1),
+            self.gamma.repeat(times),
+            self.beta.repeat(times),
+            self.lam.repeat(times),
+            self.tau.repeat(times),
+            self.batch,
+            self.speedup,
+        )
 
 
 def relaxed_problem(
@@ -47,6 +64,7 @@ def relaxed_problem(
     lam: Tensor | float,
     tau: Tensor | float,
     allowed: Tensor | None = None,
+    speedup: SpeedUp | None = None,
 ) -> RelaxedProblem:
     """The problem of `relaxed_matching` from what a caller gives; see there for the arguments.
 
@@ -80,7 +98,7 @@ def relaxed_problem(
     if not bool(((level >= 0) & (level <= 1)).all()):
         raise DataError(f"gamma must lie in [0, 1], got {level.min():.6g} to {level.max():.6g}")
     weights = {name: _weight(value, name, batch, T) for name, value in (("beta", beta), ("lam", lam), ("tau", tau))}
-    return RelaxedProblem(T, A, forbidden, level, **weights, batch=batch)
+    return RelaxedProblem(T, A, forbidden, level, **weights, batch=batch, speedup=speedup)
 
 
 def smooth_makespan(X: Tensor, T: Tensor, beta: Tensor | float) -> Tensor:
@@ -105,6 +123,7 @@ def relaxed_objective(
     beta: Tensor | float,
     lam: Tensor | float,
     tau: Tensor | float = 0.0,
+    speedup: SpeedUp | None = None,
 ) -> Tensor:
     """(...) seconds: what the relaxed plan minimises; inf where its mean reliability is not above gamma.
 
@@ -117,10 +136,28 @@ def relaxed_objective(
         T: (..., M, N) seconds.
         A: (..., M, N) success probabilities.
         gamma, beta, lam, tau: see `relaxed_matching`; broadcast to (...).
+        speedup: with a curve, `smooth_parallel_makespan` takes the place of `smooth_makespan`.
     """
     g = (X * A).sum((-2, -1)) / X.shape[-1] - gamma
     barrier = torch.where(g > 0, -g.clamp_min(1e-300).log(), torch.inf)
-    return smooth_makespan(X, T, beta) + lam * barrier + tau * torch.xlogy(X, X).sum((-2, -1))
+    span = smooth_makespan(X, T, beta) if speedup is None else smooth_parallel_makespan(X, T, beta, speedup)
+    return span + lam * barrier + tau * torch.xlogy(X, X).sum((-2, -1))
+
+
+def smooth_parallel_makespan(X: Tensor, T: Tensor, beta: Tensor | float, speedup: SpeedUp) -> Tensor:
+    """(...) seconds: the smooth makespan where a cluster's tasks run side by side; not convex in X.
+
+    Eq. (17) of [Huo2025]_: (1/beta) log Σ_i exp(beta zeta_i(Σ_j x_ij) Σ_j x_ij t_ij).
+
+    Args:
+        X: (..., M, N) relaxed plan, columns sum to one.
+        T: (..., M, N) seconds.
+        beta: sharpness, 1 / seconds; broadcasts to (...).
+        speedup: zeta.
+    """
+    sharpness = torch.as_tensor(beta, dtype=T.dtype, device=T.device)
+    busy = speedup(X.sum(-1)) * (X * T).sum(-1)
+    return torch.logsumexp(sharpness[..., None] * busy, -1) / sharpness
 
 
 def relaxed_regret(
@@ -146,6 +183,15 @@ def relaxed_regret(
     """
     cost = relaxed_objective(X, T, A, gamma, beta, lam) - relaxed_objective(optimal, T, A, gamma, beta, lam)
     return cost / X.shape[-1]
+
+
+def most_reliable(problem: RelaxedProblem) -> Tensor:
+    """(B, M, N) each task on its most reliable allowed clusters, shared equally where several tie."""
+    A = problem.A.detach()
+    if problem.forbidden is not None:
+        A = A.masked_fill(problem.forbidden, -1.0)
+    top = (A.amax(1, keepdim=True) == A).to(A.dtype)
+    return top / top.sum(1, keepdim=True)
 
 
 def round_name(index: int, batch: torch.Size) -> str:

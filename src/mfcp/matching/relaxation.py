@@ -9,7 +9,8 @@ from torch import Tensor
 
 from mfcp.matching.gradients import Gradient, Implicit, Randomness
 from mfcp.matching.objective import relaxed_problem
-from mfcp.matching.solvers import MAX_STEPS, TOLERANCE, Engine, RelaxedSolution, solve_relaxed
+from mfcp.matching.solvers import MAX_STEPS, RESTARTS, TOLERANCE, Engine, RelaxedSolution, solve_relaxed
+from mfcp.matching.speedup import SpeedUp
 
 
 def relaxed_matching(
@@ -23,13 +24,16 @@ def relaxed_matching(
     allowed: Tensor | None = None,
     gradient: Gradient | None = None,
     generator: Randomness | None = None,
+    speedup: SpeedUp | None = None,
 ) -> Tensor:
     """(..., M, N) relaxed plans, differentiable in T and A; columns sum to one.
 
     The `X` of `relaxed_solution`, which see. A round whose gamma is out of reach yields its most reliable plan, one
     that does not converge its last iterate; both carry zero gradient, and neither disturbs another round.
     """
-    return relaxed_solution(T, A, gamma, beta, lam, tau, allowed=allowed, gradient=gradient, generator=generator).X
+    return relaxed_solution(
+        T, A, gamma, beta, lam, tau, allowed=allowed, gradient=gradient, generator=generator, speedup=speedup
+    ).X
 
 
 def relaxed_solution(
@@ -43,6 +47,8 @@ def relaxed_solution(
     allowed: Tensor | None = None,
     gradient: Gradient | None = None,
     generator: Randomness | None = None,
+    speedup: SpeedUp | None = None,
+    restarts: int = RESTARTS,
     start: RelaxedSolution | None = None,
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
@@ -63,7 +69,9 @@ def relaxed_solution(
         allowed: (..., M, N) booleans; where False X is exactly 0, and so is the gradient.
         gradient: rule of differentiation; default `Implicit()`.
         generator: randomness of `ZerothOrder`; default seeded by its `seed`.
-        start: the solution of near-by rounds of the same shape, whose prices to start from.
+        speedup: curve of parallel execution; the problem is then not convex and X the best local optimum found.
+        restarts: starting plans of the local solver, with `speedup`.
+        start: the solution of near-by rounds of the same shape: its prices, or with `speedup` its plan, to start from.
         tolerance: relative optimality residual at which a round stops.
         max_steps: interior point steps of a round at most, in each of up to four attempts.
         engine: "torch" runs anywhere and is the definition; "compiled" is the same for the CPU; "auto" chooses.
@@ -72,11 +80,16 @@ def relaxed_solution(
         DataError, SettingsError, InfeasibleError: bad input, see `relaxed_problem`. An unreachable gamma is a
             status, not an error; `RelaxedSolution.require` turns it into one.
     """
-    problem = relaxed_problem(T, A, gamma, beta, lam, tau, allowed)
-    first = None if start is None else (start.p.reshape(len(problem.T), -1), start.q.reshape(-1))
-    solution = solve_relaxed(problem, tolerance=tolerance, max_steps=max_steps, start=first, engine=engine)
+    problem = relaxed_problem(T, A, gamma, beta, lam, tau, allowed, speedup)
+    solution = solve_relaxed(
+        problem,
+        tolerance=tolerance,
+        max_steps=max_steps,
+        start=None if start is None else start.reshaped((len(problem.T),)),
+        restarts=restarts,
+        engine=engine,
+    )
     X = solution.X
     if torch.is_grad_enabled() and (problem.T.requires_grad or problem.A.requires_grad):
         X = (gradient or Implicit()).attach(problem, solution, generator, engine)
-    fields = {f.name: getattr(solution, f.name) for f in dataclasses.fields(solution)} | {"X": X}
-    return RelaxedSolution(**{key: value.reshape(*problem.batch, *value.shape[1:]) for key, value in fields.items()})
+    return dataclasses.replace(solution, X=X).reshaped(problem.batch)

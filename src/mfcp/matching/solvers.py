@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Literal
 
@@ -12,12 +13,13 @@ from torch import Tensor
 from mfcp.errors import InfeasibleError, SettingsError, SolverError
 from mfcp.matching.dual import REFINEMENTS, solve_rounds
 from mfcp.matching.interior import Rounds
-from mfcp.matching.objective import RelaxedProblem, round_name
+from mfcp.matching.objective import RelaxedProblem, most_reliable, round_name
 from mfcp.matching.prices import newton_step
 
 TOLERANCE = 1e-10  # of the relative optimality residual; Newton converges quadratically, so it costs one step
 FLOOR = 1e-6  # a round that rounding errors stop above this residual is not called converged
 MAX_STEPS = 150
+RESTARTS = 8
 Engine = Literal["auto", "torch", "compiled"]
 _EDGE = 1e-13  # gamma closer to the edge than this cannot be told from infeasible in double precision
 
@@ -59,6 +61,18 @@ class RelaxedSolution:
         """(...) True where X is the optimum; elsewhere X carries no gradient."""
         return self.status == Status.CONVERGED
 
+    def repeated(self, times: int) -> RelaxedSolution:
+        """A flat solution `times` over, round after round."""
+        return self._each(lambda value: value.repeat(times, *(1,) * (value.ndim - 1)))
+
+    def reshaped(self, batch: tuple[int, ...]) -> RelaxedSolution:
+        """The same rounds under other leading dimensions."""
+        kept = self.status.ndim
+        return self._each(lambda value: value.reshape(*batch, *value.shape[kept:]))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> RelaxedSolution:
+        return RelaxedSolution(*(change(getattr(self, f.name)) for f in fields(self)))
+
     def require(self) -> RelaxedSolution:
         """This solution, if every round converged.
 
@@ -91,7 +105,8 @@ def solve_relaxed(
     *,
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
-    start: tuple[Tensor, Tensor] | None = None,
+    start: RelaxedSolution | None = None,
+    restarts: int = RESTARTS,
     engine: Engine = "auto",
 ) -> RelaxedSolution:
     """Flat (B, …) relaxed plans, without gradients; see `relaxed_solution` for the arguments."""
@@ -99,8 +114,13 @@ def solve_relaxed(
     room = reachable - problem.gamma
     infeasible = room <= _EDGE
     room = torch.where(infeasible, 1.0, room)  # such a round runs harmlessly and is overwritten
-    first = None if start is None else (start[0], torch.where(start[1].isfinite(), start[1], 1.0))
-    if use_compiled(problem, engine):
+    first = None if start is None else (start.p, torch.where(start.q.isfinite(), start.q, 1.0))
+    if problem.speedup is not None:
+        from mfcp.matching import parallel
+
+        safe = replace(problem, gamma=torch.where(infeasible, 0.0, problem.gamma))
+        point = parallel.solve_locally(safe, restarts=restarts, start=None if start is None else start.X)
+    elif use_compiled(problem, engine):
         from mfcp.matching import fast
 
         point = fast.solve_rounds(problem, room, tolerance=tolerance, max_steps=max_steps, start=first)
@@ -137,15 +157,6 @@ def _rounds(problem: RelaxedProblem, room: Tensor) -> Rounds:
     return Rounds(T, d, problem.forbidden, room, problem.beta, problem.lam, problem.tau)
 
 
-def most_reliable(problem: RelaxedProblem) -> Tensor:
-    """(B, M, N) each task on its most reliable allowed clusters, shared equally where several tie."""
-    A = problem.A.detach()
-    if problem.forbidden is not None:
-        A = A.masked_fill(problem.forbidden, -1.0)
-    top = (A.amax(1, keepdim=True) == A).to(A.dtype)
-    return top / top.sum(1, keepdim=True)
-
-
 def respond(
     problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, *, engine: Engine = "auto"
 ) -> tuple[Tensor, Tensor]:
@@ -156,6 +167,10 @@ def respond(
     converge get zeros.
     """
     X, p, good = solution.X, solution.p, solution.converged
+    if problem.speedup is not None:
+        from mfcp.matching import parallel
+
+        return parallel.respond(problem, X, good, G)
     if use_compiled(problem, engine):
         from mfcp.matching import fast
 
