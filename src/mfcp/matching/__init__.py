@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mfcp.matching.problem import MatchingProblem, Solution
     from mfcp.matching.relaxation import relaxed_matching, relaxed_solution
     from mfcp.matching.solvers import RelaxedSolution, Status
+    from mfcp.matching.speedup import SpeedUp
 
 _HOMES = {
     "MatchingProblem": "problem",
@@ -24,6 +25,7 @@ _HOMES = {
     "Implicit": "gradients",
     "Unrolled": "gradients",
     "ZerothOrder": "gradients",
+    "SpeedUp": "speedup",
     "relaxed_matching": "relaxation",
     "relaxed_solution": "relaxation",
     "RelaxedSolution": "solvers",
@@ -36,6 +38,7 @@ __all__ = [
     "MatchingProblem",
     "RelaxedSolution",
     "Solution",
+    "SpeedUp",
     "Status",
     "Unrolled",
     "ZerothOrder",

@@ -41,6 +41,21 @@ class RelaxedProblem:
         """(B,) largest mean reliability of any plan: mean over tasks of the most reliable allowed cluster's."""
         return self.A.amax(1).mean(1)
 
+    def take(self, b: int) -> RelaxedProblem:
+        """Round b alone, as a batch of one, detached."""
+        part = slice(b, b + 1)
+        return RelaxedProblem(
+            self.T[part].detach(),
+            self.A[part].detach(),
+            None if self.forbidden is None else self.forbidden[part],
+            self.gamma[part],
+            self.beta[part],
+            self.lam[part],
+            self.tau[part],
+            torch.Size([1]),
+            self.speedup,
+        )
+
     def repeated(self, times: int, T: Tensor | None = None, A: Tensor | None = None) -> RelaxedProblem:
         """The rounds `times` over, round after round; T and A (times · B, M, N) may take the place of the copies."""
         return RelaxedProblem(
