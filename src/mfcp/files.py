@@ -89,9 +89,9 @@ def output_folder(path: Path) -> Path:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` as stable JSON (sorted keys, one trailing newline), atomically."""
+    """Write `content` as JSON, keys in their own order, atomically."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> Any:

@@ -57,7 +57,7 @@ def bars(summary: Summary, path: Path) -> None:
             low = min(summary[s][m][metric]["mean"] for s in settings for m in methods)
             axis.set_ylim(bottom=max(0.0, low - 0.1))
         else:  # TAM is far off: the others stay readable on a logarithmic axis
-            axis.set_yscale("symlog", linthresh=0.02)
+            axis.set_yscale("symlog", linthresh=0.05)
     figure.legend(
         *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(8, len(methods)), fontsize=9
     )
@@ -67,6 +67,8 @@ def bars(summary: Summary, path: Path) -> None:
 def ratios(summary: Summary, path: Path) -> None:
     """Each method's headline metric over the baseline's, per setting and pooled, with paired intervals."""
     plt = _pyplot()
+    from matplotlib import ticker
+
     names = list(summary)
     methods = [m for m in summary[names[0]] if m != BASELINE and "vs_tsm" in summary[names[0]][m]]
     figure, axis = plt.subplots(figsize=(7, 0.55 * len(methods) + 1.8), layout="constrained")
@@ -82,30 +84,37 @@ def ratios(summary: Summary, path: Path) -> None:
     axis.set_yticks(range(len(methods)), methods)
     axis.invert_yaxis()
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
+    axis.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
     axis.set_xlabel(f"penalised excess / {BASELINE}'s, 95 % paired bootstrap (left of 1 is better)")
     axis.legend(fontsize=8)
     _save(figure, path)
 
 
 def curves(history: dict[str, dict[str, np.ndarray]], path: Path) -> None:
-    """Validation cost during decision-focused training: mean over seeds and its spread, a line per method and setting.
+    """Validation cost during decision-focused training: a panel per setting, mean over seeds and its spread.
 
     Args:
         history: "setting/method" → curve name → (S, checks).
         path: the PNG.
     """
     plt = _pyplot()
-    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
-    for label, own in history.items():
-        values = own.get("validation.penalised_cost")
-        if values is None:
-            continue
-        x = np.linspace(0, 1, values.shape[1])
-        mean = values.mean(axis=0)
-        axis.plot(x, mean, label=label)
-        axis.fill_between(x, mean - values.std(axis=0), mean + values.std(axis=0), alpha=0.12)
-    axis.set_xlabel("share of training steps")
-    axis.set_ylabel("penalised cost on validation rounds")
-    if axis.lines:
-        axis.legend(fontsize=8)
+    watched = {
+        key: own["validation.penalised_cost"] for key, own in history.items() if "validation.penalised_cost" in own
+    }
+    settings = list(dict.fromkeys(key.split("/")[0] for key in watched)) or ["-"]
+    size = (4.2 * len(settings), 3.6)
+    figure, axes = plt.subplots(1, len(settings), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for key, values in watched.items():
+        setting, method = key.split("/")
+        axis = axes[0][settings.index(setting)]
+        x, mean, spread = np.linspace(0, 1, values.shape[1]), values.mean(axis=0), values.std(axis=0)
+        (line,) = axis.plot(x, mean, label=method)
+        axis.fill_between(x, mean - spread, mean + spread, alpha=0.15, color=line.get_color())
+        axis.set_title(f"setting {setting}: mean ± deviation over {len(values)} seeds", fontsize=10)
+    axes[0][0].set_ylabel("penalised cost on validation rounds")
+    figure.supxlabel("share of training steps", fontsize=10)
+    if watched:
+        axes[0][0].legend(fontsize=8)
     _save(figure, path)
