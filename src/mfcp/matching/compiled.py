@@ -162,7 +162,32 @@ def _share(T, forbidden, by_speed, X):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
-def _interior(T, A, best, room, beta, lam, tau, handover, max_steps, tuning, X, s, W, TW, dX, p):
+def _sums(T, A, best, X, sums):
+    M, N = T.shape
+    short = 0.0
+    for i in range(M):
+        load = 0.0
+        for j in range(N):
+            load += T[i, j] * X[i, j]
+            short += (best[j] - A[i, j]) / N * X[i, j]
+        sums[i] = load
+    sums[M] = short
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _softmax_load(sums, beta, p):
+    M = len(p)
+    top = sums[:M].max()
+    total = 0.0
+    for i in range(M):
+        p[i] = math.exp(beta * (sums[i] - top))
+        total += p[i]
+    for i in range(M):
+        p[i] /= total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps, tuning, X, s, W, TW, dX, p):
     """`interior.interior_point` from the plan X: prices p in place; returns q and the steps taken."""
     M, N = T.shape
     centring, inside_least, long = tuning[0], tuning[1], tuning[2]
@@ -203,8 +228,9 @@ def _interior(T, A, best, room, beta, lam, tau, handover, max_steps, tuning, X, 
         _factor(T, A, best, W, 1.0, D, H, S, TW, mean)
         prices = np.zeros(M + 1)
         TW[:] = dX
-        _respond(T, A, best, W, 1.0, TW, prices, sums, dX)
-        prices = _simplex_solve(H, S, sums + force)
+        for _ in range(1 + refinements):
+            _respond(T, A, best, W, 1.0, TW, prices, sums, dX)
+            prices += _simplex_solve(H, S, sums + force - prices / D)
         _respond(T, A, best, W, 1.0, TW, prices, sums, dX)
         d_slack = room - slack - short - sums[M]
         primal, dual = -d_slack / slack, -prices[M] / q
@@ -235,6 +261,11 @@ def _interior(T, A, best, room, beta, lam, tau, handover, max_steps, tuning, X, 
             break
         implied = (products / M + by_p + abs(q * slack - lam)) / 3.0
         mu = max(implied * max((1.0 - length) ** 2, centring), target)
+    _sums(T, A, best, X, sums)
+    _softmax_load(sums, beta, w)
+    for i in range(M):
+        if w[i] < 0.1 * p[i]:
+            p[i] = w[i]
     return q, steps
 
 
@@ -264,31 +295,6 @@ def _plan(T, A, best, forbidden, p, q, tau, X, low, total):
     for i in range(M):
         for j in range(N):
             X[i, j] /= total[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
-def _sums(T, A, best, X, sums):
-    M, N = T.shape
-    short = 0.0
-    for i in range(M):
-        load = 0.0
-        for j in range(N):
-            load += T[i, j] * X[i, j]
-            short += (best[j] - A[i, j]) / N * X[i, j]
-        sums[i] = load
-    sums[M] = short
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _softmax_load(sums, beta, p):
-    M = len(p)
-    top = sums[:M].max()
-    total = 0.0
-    for i in range(M):
-        p[i] = math.exp(beta * (sums[i] - top))
-        total += p[i]
-    for i in range(M):
-        p[i] /= total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -448,8 +454,8 @@ def solve_range(
             else:
                 _share(Tb, mask, attempts[attempt, 1] > 0.0, trial)
                 price, spent = _interior(
-                    Tb, Ab, best, gap, sharp, barrier, entropy, attempts[attempt, 0], max_steps, tuning,
-                    trial, V, W, TW, dX, prices,
+                    Tb, Ab, best, gap, sharp, barrier, entropy, attempts[attempt, 0], int(attempts[attempt, 2]),
+                    max_steps, tuning, trial, V, W, TW, dX, prices,
                 )  # fmt: skip
                 steps[b] += spent
             steps[b] += _ascend(

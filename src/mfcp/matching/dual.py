@@ -28,9 +28,9 @@ from torch import Tensor
 from mfcp.matching.interior import Rounds, interior_point
 from mfcp.matching.prices import newton_step, price_step
 
-# Phase 1 of each attempt: barrier at the end, and whether tasks are shared by speed at the start. The first does for
-# all but one in hundreds of extreme rounds; the starts fail on different ones.
-ATTEMPTS = ((1e-2, False), (1e-4, True), (1e-6, False), (1e-8, True))
+# Phase 1 of each attempt: barrier at the end, whether tasks are shared by speed at the start, refinements. The first
+# does for all but one in hundreds of extreme rounds; the starts fail on different ones.
+ATTEMPTS = ((1e-2, False, 0), (1e-4, True, 2), (1e-6, False, 2), (1e-8, True, 2), (1e-8, False, 2))
 DUAL_STEPS = 12
 POLISH_STEPS = 6
 REFINEMENTS = 2
@@ -71,8 +71,10 @@ def solve_rounds(
         if start is not None and attempt < 0:
             p, q, spent = start[0][todo], start[1][todo], torch.zeros_like(todo)
         else:
-            handover, by_speed = ATTEMPTS[attempt]
-            p, q, spent = interior_point(part, handover=handover, by_speed=by_speed, max_steps=max_steps)
+            handover, by_speed, refinements = ATTEMPTS[attempt]
+            p, q, spent = interior_point(
+                part, handover=handover, by_speed=by_speed, refinements=refinements, max_steps=max_steps
+            )
         X, climbed = _ascend(part, p, q, tolerance)
         found = _polish(part, X, spent + climbed, tolerance)
         best.steps[todo] += found.steps

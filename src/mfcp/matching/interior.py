@@ -77,13 +77,16 @@ class _Iterate:
     mu: Tensor
 
 
-def interior_point(rounds: Rounds, *, handover: float, by_speed: bool, max_steps: int) -> tuple[Tensor, Tensor, Tensor]:
+def interior_point(
+    rounds: Rounds, *, handover: float, by_speed: bool, refinements: int, max_steps: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Prices p (B, M) and q (B,) near the optimum, and the steps taken (B,).
 
     Args:
         rounds: feasible rounds.
         handover: mu at the end, as a share of the smallest entropy.
         by_speed: start from tasks shared by speed instead of equally.
+        refinements: of each Newton step, see `newton_step`; a tiny barrier needs them.
         max_steps: steps of a round at most.
     """
     M, N = rounds.T.shape[1:]
@@ -94,7 +97,7 @@ def interior_point(rounds: Rounds, *, handover: float, by_speed: bool, max_steps
     steps = torch.zeros(len(scale), dtype=torch.long, device=scale.device)
     live = torch.ones_like(steps, dtype=torch.bool)
     for _ in range(max_steps):
-        new, length = _step(rounds, at, 1 - at.mu / scale)
+        new, length = _step(rounds, at, 1 - at.mu / scale, refinements)
         steps += live.long()
         arrived = (length > LONG) & (at.mu <= target)
         factor = (1 - length).square().clamp_min(CENTRING)
@@ -103,7 +106,9 @@ def interior_point(rounds: Rounds, *, handover: float, by_speed: bool, max_steps
         live = live & ~arrived
         if not bool(live.any()):
             break
-    return at.p, at.q, steps
+    # of a price that only the barrier holds up, the loads know more
+    entropic = torch.softmax(rounds.beta[:, None] * (rounds.T * at.X).sum(2), 1)
+    return torch.where(entropic < 0.1 * at.p, entropic, at.p), at.q, steps
 
 
 def _start(rounds: Rounds, X: Tensor) -> _Iterate:
@@ -115,7 +120,7 @@ def _start(rounds: Rounds, X: Tensor) -> _Iterate:
     return _Iterate(X, s, p, mu[:, None].expand_as(p), (rounds.lam + mu) / slack, slack, mu)
 
 
-def _step(rounds: Rounds, at: _Iterate, progress: Tensor) -> tuple[_Iterate, Tensor]:
+def _step(rounds: Rounds, at: _Iterate, progress: Tensor, refinements: int) -> tuple[_Iterate, Tensor]:
     """The Newton step for the present mu, cut short of the boundary, and its length (B,)."""
     M, N = at.X.shape[1:]
     T, d, tau = rounds.T, rounds.d, rounds.tau[:, None, None]
@@ -125,7 +130,8 @@ def _step(rounds: Rounds, at: _Iterate, progress: Tensor) -> tuple[_Iterate, Ten
     by_p = (T * at.X).sum(2) - at.p.log() / rounds.beta[:, None] + mu_p / at.p
     by_q = (rounds.lam + at.mu) / at.q - rounds.room + (d * at.X).sum((1, 2))
     D = torch.cat([at.p / (1 / rounds.beta[:, None] + at.w), (at.q / at.slack)[:, None]], 1)
-    dX, dprices = newton_step(T, d, at.X / (tau + at.s), D, V, torch.cat([by_p, by_q[:, None]], 1))
+    force = torch.cat([by_p, by_q[:, None]], 1)
+    dX, dprices = newton_step(T, d, at.X / (tau + at.s), D, V, force, refinements=refinements)
     dp, dq = dprices[:, :-1], dprices[:, -1]
     ds = mu_x / X - at.s - at.s * dX / X
     dw = mu_p / at.p - at.w - at.w * dp / at.p

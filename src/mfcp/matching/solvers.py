@@ -68,7 +68,7 @@ class RelaxedSolution:
     def reshaped(self, batch: tuple[int, ...]) -> RelaxedSolution:
         """The same rounds under other leading dimensions."""
         kept = self.status.ndim
-        return self._each(lambda value: value.reshape(*batch, *value.shape[kept:]))
+        return self._each(lambda value: value.reshape((*batch, *value.shape[kept:])))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> RelaxedSolution:
         return RelaxedSolution(*(change(getattr(self, f.name)) for f in fields(self)))

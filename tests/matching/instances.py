@@ -1,0 +1,36 @@
+"""Seeded rounds for the tests of the relaxed matching."""
+
+import numpy as np
+import torch
+
+
+def rounds(M, N, B, *, seed=0, edge=None, tight=0.6, spread=0.5):
+    """T, A (B, M, N) and gamma (B,): clusters and tasks both matter, gamma binds and is within reach.
+
+    gamma lies a share `tight` of the way from the fastest plan's reliability to the best, or `edge` below the best;
+    T is in units of each round's balanced fastest makespan.
+    """
+    rng = np.random.default_rng(seed)
+    size, speed = rng.lognormal(0, 0.7, (B, 1, N)), rng.lognormal(0, 0.4, (B, M, 1))
+    T = size / speed * np.exp(spread * rng.standard_normal((B, M, N)))
+    A = 0.995 - 0.25 * rng.random((B, M, N)) - 0.1 * rng.random((B, M, 1))
+    best = A.max(1).mean(1)
+    fast = np.take_along_axis(A, T.argmin(1)[:, None], 1)[:, 0].mean(1)
+    gamma = best - edge if edge is not None else fast + tight * (best - fast) - 0.002
+    T /= T.min(1).sum(1)[:, None, None] / M
+    return torch.tensor(T), torch.tensor(A), torch.tensor(gamma)
+
+
+def relative_kkt(T, A, X, gamma, beta, lam, tau):
+    """(B,) spread of ∇F over the used rows of each column, relative to its largest term; in numpy, from X alone."""
+    T, A, X, gamma = (np.asarray(v) for v in (T, A, X.detach(), gamma))
+    beta, lam, tau = (np.broadcast_to(np.asarray(v, float), gamma.shape) for v in (beta, lam, tau))
+    u = beta[:, None] * (T * X).sum(2)
+    p = np.exp(u - u.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    q = lam / ((A * X).sum((1, 2)) / T.shape[2] - gamma)
+    used = X > 1e-300
+    cost = p[:, :, None] * T + (q / T.shape[2])[:, None, None] * (A.max(1, keepdims=True) - A)
+    G = cost + tau[:, None, None] * np.log(np.where(used, X, 1.0))
+    G = np.where(used, G - (X * G).sum(1, keepdims=True), 0.0)
+    return np.abs(G).max((1, 2)) / (np.where(used, cost, 0.0).max((1, 2)) + tau)
