@@ -70,10 +70,12 @@ def _benchmark(options: argparse.Namespace) -> None:
     from mfcp.evaluation.report import write_outcome
     from mfcp.evaluation.table import show
     from mfcp.files import output_folder
+    from mfcp.progress import progress
 
     plan, max_bad_share = _plan(options)
     folder = output_folder(options.out)
-    validated = validate(Folder(path=str(options.data)).read(plan.seed), max_bad_share=max_bad_share)
+    with progress(f"read and validate {options.data}"):
+        validated = validate(Folder(path=str(options.data)).read(plan.seed), max_bad_share=max_bad_share)
     outcome = benchmark(validated.tables, plan)
     write_outcome(outcome, folder)
     show(outcome.summary, everything=True)

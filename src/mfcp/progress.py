@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on standard error that goes on by one at each call of what is yielded.
+def progress(description: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+    """A bar on standard error that goes on by one at each call of what is yielded; a pulse where no total is known.
 
     Without a terminal it prints one line at the start instead, so that a log shows what is under way.
     """
@@ -18,9 +18,17 @@ def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    known = () if total is None else (MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *known)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda: bar.advance(task)

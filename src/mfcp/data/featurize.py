@@ -47,7 +47,8 @@ def featurize(
     source, index = np.unique(pool.source_task, return_inverse=True)
     log_samples = np.log(pool.samples)
     described = TaskFeatures.of(tables, source)
-    Z, names = [], ()
+    names: tuple[str, ...] = ()
+    Z = []
     for seed, part in zip(rules.seeds, split, strict=True):
         train = np.zeros(len(source), bool)
         train[index[part == PARTS["train"]]] = True

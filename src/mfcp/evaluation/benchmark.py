@@ -66,7 +66,7 @@ def benchmark(tables: Tables, plan: Plan) -> Outcome:
             with progress(f"{name}: {label}", method.steps(plan.finetune)) as advance:
                 trained[label] = method.fit(setting, base, plan.finetune, advance=advance)
             history[f"{name}/{label}"] = trained[label].history
-        with progress(f"{name}: evaluate", 1) as advance:
+        with progress(f"{name}: evaluate"):
             table, per_seed = evaluate(setting, trained, plan.evaluate)
         rounds.append(table)
         seeds.append(per_seed)

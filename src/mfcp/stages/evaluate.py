@@ -27,7 +27,7 @@ def run(settings: Settings) -> None:
     study = Study.load(FEATURES)
     rounds, seeds = [], []
     models: dict[str, dict[str, Trained]] = {}
-    with progress("evaluate", len(study.settings)) as advance:
+    with progress("evaluate", len(study.settings) + 1) as advance:
         for name in study.settings:
             setting = study.setting(name, settings.section("matching"), price=rules.shortfall_price)
             models[name] = {label: Trained.load(MODELS / label, name) for label in settings.methods}
@@ -35,8 +35,9 @@ def run(settings: Settings) -> None:
             rounds.append(table)
             seeds.append(per_seed)
             advance()
-    all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
-    summary = summarise(all_rounds, all_seeds, bootstrap=rules.bootstrap)
+        all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
+        summary = summarise(all_rounds, all_seeds, bootstrap=rules.bootstrap)
+        advance()
     with replacing(REPORTS / "rounds.parquet") as path:
         all_rounds.to_parquet(path, index=False)
     write_json(REPORTS / "metrics.json", summary)

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.data.sources import Source
 from mfcp.data.tables import write_tables
 from mfcp.files import replacing_folder
+from mfcp.progress import progress
 from mfcp.registry import FamilyField, import_members
 from mfcp.settings import Settings
 from mfcp.stages.base import RAW, main
@@ -25,8 +26,8 @@ class IngestRules(BaseModel):
 def run(settings: Settings) -> None:
     """Read the source and write its tables."""
     rules: IngestRules = settings.section("ingest")
-    tables = rules.source.read(rules.seed)
-    with replacing_folder(RAW) as folder:
+    with progress(f"ingest from {rules.source.name}"), replacing_folder(RAW) as folder:
+        tables = rules.source.read(rules.seed)
         write_tables(tables, folder)
     print(", ".join(f"{name}: {len(table)} rows" for name, table in tables.items()))
 

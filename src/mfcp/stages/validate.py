@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.data.tables import read_tables, write_tables
 from mfcp.data.validation import TooManyBadRowsError, validate, write_report
 from mfcp.files import replacing_folder
+from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import RAW, REPORTS, VALID, main
 
@@ -22,7 +23,8 @@ def run(settings: Settings) -> None:
     """Check every row of the raw tables and keep the good ones."""
     rules: ValidateRules = settings.section("validate")
     try:
-        validated = validate(read_tables(RAW), max_bad_share=rules.max_bad_share)
+        with progress("validate"):
+            validated = validate(read_tables(RAW), max_bad_share=rules.max_bad_share)
     except TooManyBadRowsError as error:  # the rows and reasons are what a person needs now
         write_report(error.validated, REPORTS / "validation")
         raise
