@@ -5,11 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matching.instances import relative_kkt, rounds
 
 from mfcp.errors import DataError, InfeasibleError, SettingsError, SolverError
 from mfcp.matching import MatchingProblem, Status, relaxed_matching, relaxed_solution, solve
 from mfcp.matching.objective import relaxed_objective, relaxed_regret, smooth_makespan
-from tests.matching.instances import relative_kkt, rounds
 
 ENGINES = ["torch", "compiled"]
 WEIGHTS = {"beta": 5.0, "lam": 0.1, "tau": 0.01}

@@ -41,10 +41,10 @@ def kkt_response(problem: RelaxedProblem, X: Tensor, G: Tensor) -> tuple[Tensor,
 def _adjoint(one: RelaxedProblem, X: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
     M, N = X.shape
 
-    def value(plan: Tensor, T: Tensor, A: Tensor) -> Tensor:
+    def value(plan: Tensor, T: Tensor = one.T[0], A: Tensor = one.A[0]) -> Tensor:
         return objective(replace(one, T=T[None], A=A[None]), plan[None])[0]
 
-    hessian = torch.func.hessian(value)(X, one.T[0], one.A[0]).reshape(M * N, M * N)
+    hessian = torch.autograd.functional.hessian(value, X).reshape(M * N, M * N)  # type: ignore[no-untyped-call]
     columns = torch.eye(N, dtype=X.dtype).repeat(1, M)
     system = torch.cat([torch.cat([hessian, columns.T], 1), torch.cat([columns, X.new_zeros(N, N)], 1)])
     adjoint = torch.linalg.solve(system, torch.cat([G.flatten(), X.new_zeros(N)]))[: M * N].reshape(M, N)

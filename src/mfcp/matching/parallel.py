@@ -18,7 +18,7 @@ from mfcp.matching.dual import DualPoint
 from mfcp.matching.objective import RelaxedProblem
 
 _STEPS = 200
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-11
 _SPREAD = 2.0  # standard deviation of the logits of a random starting plan
 
 
@@ -56,7 +56,7 @@ def solve_locally(problem: RelaxedProblem, *, restarts: int, start: Tensor | Non
     value = torch.where(residual <= 1e-6, objective(many, X), torch.inf).reshape(-1, B)
     best = value.argmin(0) * B + torch.arange(B, device=X.device)
     X = X[best]
-    factor = problem.speedup(X.sum(2)) if problem.speedup is not None else 1.0
+    factor, _, _ = _curve(problem, X.sum(2))
     p = torch.softmax(problem.beta[:, None] * factor * (problem.T.detach() * X).sum(2), 1)
     q = problem.lam / margin(problem, X).detach()
     return DualPoint(X, p, q, steps.reshape(-1, B).sum(0), residual[best])
@@ -146,11 +146,26 @@ def _aggregators(problem: RelaxedProblem) -> Tensor:
 
 def _curvature(problem: RelaxedProblem, aggregates: Tensor) -> Tensor:
     """(B, 2 M + 1, 2 M + 1) Hessian of the objective without entropy in the aggregates."""
-    M, speedup = problem.T.shape[1], problem.speedup
+    B, M = problem.T.shape[:2]
+    load, count = aggregates[:, :M], aggregates[:, M:-1]
+    factor, slope, bend = _curve(problem, count)
+    p = torch.softmax(problem.beta[:, None] * factor * load, 1)
+    by_load, by_count = p * factor, p * slope * load  # p times the gradient of each cluster's busy time
+    pull = torch.cat([by_load, by_count], 1)
+    C = load.new_zeros(B, 2 * M + 1, 2 * M + 1)
+    beta = problem.beta[:, None, None]
+    C[:, :-1, :-1] = -beta * pull[:, :, None] * pull[:, None, :]
+    own = torch.arange(M, device=load.device)
+    cross = beta[:, 0] * p * factor * slope * load + p * slope
+    C[:, own, own] += beta[:, 0] * p * factor.square()
+    C[:, own, own + M] += cross
+    C[:, own + M, own] += cross
+    C[:, own + M, own + M] += beta[:, 0] * p * (slope * load).square() + p * bend * load
+    C[:, -1, -1] = problem.lam / (aggregates[:, -1] - problem.gamma).square()
+    return C
 
-    def value(at: Tensor, gamma: Tensor, beta: Tensor, lam: Tensor) -> Tensor:
-        busy = at[:M] if speedup is None else speedup(at[M:-1]) * at[:M]
-        return torch.logsumexp(beta * busy, 0) / beta - lam * (at[-1] - gamma).log()
 
-    hessian = torch.func.vmap(torch.func.hessian(value))
-    return hessian(aggregates, problem.gamma, problem.beta, problem.lam)  # type: ignore[no-any-return]
+def _curve(problem: RelaxedProblem, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Factor, slope and bend of the speed-up at n (B, M)."""
+    assert problem.speedup is not None  # only such problems come here
+    return problem.speedup(count), problem.speedup.slope(count), problem.speedup.bend(count)

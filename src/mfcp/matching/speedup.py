@@ -57,6 +57,12 @@ class SpeedUp:
         slope: Array = (n > 1) * (floor - 1) / decay * fall
         return slope
 
+    def bend(self, n: Array) -> Array:
+        """(..., M) second derivative of the factor; 0 up to one task."""
+        floor, decay, fall = self._parts(n)
+        bend: Array = (n > 1) * (1 - floor) / decay**2 * fall
+        return bend
+
     def table(self, clusters: int, tasks: int) -> Floats:
         """(M, N + 1) factors for 0 … N tasks at once: the `zeta` of `MatchingProblem`."""
         return np.array(self(np.arange(tasks + 1.0)[:, None] * np.ones(clusters)).T)
