@@ -41,9 +41,11 @@ def solve_locally(problem: RelaxedProblem, *, restarts: int, start: Tensor | Non
         logits[0] = 0.0
         plans = torch.softmax(logits.to(problem.T.device), 2).expand(restarts, B, M, N).flatten(0, 1)
     else:
-        plans = start.clamp_min(1e-12)
+        plans = start
     many = replace(problem, T=problem.T.detach(), A=problem.A.detach()).repeated(len(plans) // B)
     X = interior_plan(many, plans)
+    if start is not None:  # stay on its branch, unless gamma is crossed
+        X = torch.where((margin(many, plans) > 0)[:, None, None], plans, X)
     steps = torch.zeros(len(X), dtype=torch.long, device=X.device)
     for _ in range(_STEPS):
         _, residual = _stationarity(many, X)
