@@ -11,10 +11,11 @@ from contextlib import contextmanager
 def progress(description: str, total: int | None = None) -> Iterator[Callable[[], None]]:
     """A bar on standard error that goes on by one at each call of what is yielded; a pulse where no total is known.
 
-    Without a terminal it prints one line at the start instead, so that a log shows what is under way.
+    Without a terminal it prints one line on standard output instead, so that a log shows what is under way; standard
+    error is left to errors.
     """
     if not sys.stderr.isatty():
-        print(f"{description} …", file=sys.stderr, flush=True)
+        print(f"{description} …", flush=True)
         yield lambda: None
         return
     from rich.console import Console

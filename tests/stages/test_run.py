@@ -64,7 +64,8 @@ def test_the_pipeline_end_to_end_twice(folder, capsys):
     assert set(summary) == {"A", "B", "pooled"}
     assert set(summary["A"]) == set(content["methods"])
     assert summary["A"]["mfcp_ad"]["penalised_excess"]["n"] == 2
-    assert "tsm_log_bayes" in capsys.readouterr().out
+    assert "| tsm_log_bayes |" in (folder / "data/reports/comparison.md").read_text()
+    assert "mfcp table" in capsys.readouterr().out
     for name in ("bars.png", "ratios.png", "training.png", "comparison.md", "rounds.parquet", "pool.json"):
         assert f"data/reports/{name}" in first
     run_all(content)

@@ -1,0 +1,100 @@
+"""Files and folders are whole or absent: whatever goes wrong, the earlier result stays."""
+
+import os
+import stat
+
+import pytest
+
+from mfcp.errors import DataError
+from mfcp.files import output_folder, read_json, replacing, replacing_folder, write_json
+
+
+def listing(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"old": 1})
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(path, {"new": float("nan")})
+    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert read_json(path) == {"old": 1}
+    assert listing(tmp_path) == ["a.json"]
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path):
+    write_json(tmp_path / "a.json", 1)
+    (tmp_path / "b").write_text("1")
+    assert stat.S_IMODE((tmp_path / "a.json").stat().st_mode) == stat.S_IMODE((tmp_path / "b").stat().st_mode)
+
+
+def test_a_folder_is_replaced_whole(tmp_path):
+    target = tmp_path / "out"
+    with replacing_folder(target) as folder:
+        (folder / "one").write_text("1")
+    with pytest.raises(KeyboardInterrupt), replacing_folder(target) as folder:  # noqa: PT012
+        (folder / "two").write_text("2")
+        raise KeyboardInterrupt
+    assert listing(tmp_path) == ["out", "out/one"]
+    with replacing_folder(target) as folder:
+        (folder / "three").write_text("3")
+    assert listing(tmp_path) == ["out", "out/three"]
+
+
+def test_a_full_disk_inside_a_folder_names_the_folder(tmp_path):
+    target = tmp_path / "out"
+    with pytest.raises(DataError, match=rf"{target}/a.json: cannot write \(No space left") as caught:  # noqa: SIM117
+        with replacing_folder(target) as folder, replacing(folder / "a.json"):
+            raise OSError(28, "No space left on device")
+    assert "free space" in str(caught.value)
+    assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize("write", ["file", "folder", "try"])
+def test_a_read_only_folder_is_named(tmp_path, write):
+    """In a child without root's rights: root may write anywhere."""
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    for parent in tmp_path.parents:
+        if parent != parent.parent and os.geteuid() == 0 and "pytest" in parent.name:
+            parent.chmod(0o755)
+    tmp_path.chmod(0o755)
+    folder.chmod(0o555)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = "nothing"
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            if write == "file":
+                write_json(folder / "a.json", 1)
+            elif write == "folder":
+                with replacing_folder(folder / "out"):
+                    pass
+            else:
+                output_folder(folder)
+        except DataError as error:
+            said = str(error)
+        finally:
+            os.write(writer, said.encode())
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as pipe:
+        said = pipe.read()
+    assert "locked" in said
+    assert "cannot write (Permission denied); free space or choose another folder" in said
+    assert listing(folder) == []
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b""])
+def test_damaged_json_is_named(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.json: not valid JSON"):
+        read_json(tmp_path / "a.json")
