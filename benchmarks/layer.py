@@ -1,0 +1,230 @@
+"""The differentiable matching layer against its peers: time and gradient error, forward and backward.
+
+    python benchmarks/layer.py            every table; minutes where peers are installed
+    python benchmarks/layer.py --quick    ours only
+
+Peers (cvxpylayers, diffcp) are not dependencies: install them in another environment with mfcp. All solve the same
+problem, Eq. (10), with the same entropy; runs alternate, times are medians of five.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mfcp.matching import Unrolled, relaxed_solution
+
+SHAPES = [(3, 5, 64), (5, 20, 64), (10, 100, 16), (20, 500, 4)]
+TARGETS = {(3, 5, 64): (6, 60), (5, 20, 64): (10, 500), (10, 100, 16): (12, 5000), (20, 500, 4): (30, None)}
+BETA, LAM, TAU = 5.0, 0.1, 0.01
+PEER_ENTRIES = 20_000  # B·M·N above which a peer gets fewer rounds; its time is then scaled up and marked ~
+Layer = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def instance(M: int, N: int, B: int) -> tuple[Tensor, Tensor, Tensor]:
+    rng = np.random.default_rng(0)
+    size, speed = rng.lognormal(0, 0.7, (B, 1, N)), rng.lognormal(0, 0.4, (B, M, 1))
+    T = size / speed * np.exp(0.5 * rng.standard_normal((B, M, N)))
+    A = 0.995 - 0.25 * rng.random((B, M, N)) - 0.1 * rng.random((B, M, 1))
+    best = A.max(1).mean(1)
+    fast = np.take_along_axis(A, T.argmin(1)[:, None], 1)[:, 0].mean(1)
+    return torch.tensor(T), torch.tensor(A), torch.tensor(fast + 0.6 * (best - fast) - 1e-3)
+
+
+def ours(T: Tensor, A: Tensor, gamma: Tensor, **options: object) -> Tensor:
+    return relaxed_solution(T, A, gamma, BETA, LAM, TAU, **options).X  # type: ignore[arg-type]
+
+
+def unrolled(T: Tensor, A: Tensor, gamma: Tensor) -> Tensor:
+    return ours(T, A, gamma, gradient=Unrolled(steps=1000))
+
+
+def cvxpy_problem(M: int, N: int) -> tuple[object, list[object], object]:
+    import cvxpy as cp
+
+    X, T, A = cp.Variable((M, N), nonneg=True), cp.Parameter((M, N), nonneg=True), cp.Parameter((M, N), nonneg=True)
+    gamma = cp.Parameter()
+    smooth = cp.log_sum_exp(BETA * cp.sum(cp.multiply(T, X), axis=1)) / BETA
+    barrier = LAM * cp.log(cp.sum(cp.multiply(A, X)) / N - gamma)
+    problem = cp.Problem(cp.Minimize(smooth - barrier - TAU * cp.sum(cp.entr(X))), [cp.sum(X, axis=0) == 1])
+    return problem, [T, A, gamma], X
+
+
+def cvxpylayer(mode: str) -> Callable[[int, int], Layer]:
+    def make(M: int, N: int) -> Layer:
+        from cvxpylayers.torch import CvxpyLayer
+
+        problem, parameters, X = cvxpy_problem(M, N)
+        layer = CvxpyLayer(problem, parameters=parameters, variables=[X])
+        return lambda T, A, gamma: layer(T, A, gamma, solver_args={"solve_method": "Clarabel", "mode": mode})[0]
+
+    return make
+
+
+PEERS: dict[str, tuple[str, Callable[[int, int], Layer]]] = {
+    "cvxpylayers lsqr": ("cvxpylayers", cvxpylayer("lsqr")),
+    "cvxpylayers dense": ("cvxpylayers", cvxpylayer("dense")),
+    "unrolled 1000": ("", lambda M, N: unrolled),
+}
+
+
+def both(layer: Layer, T: Tensor, A: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Plan and the two gradients of a fixed random loss."""
+    t, a = T.clone().requires_grad_(), A.clone().requires_grad_()
+    X = layer(t, a, gamma)
+    loss = torch.randn(X.shape, dtype=X.dtype, generator=torch.Generator().manual_seed(0)).to(X.device)
+    grad_T, grad_A = torch.autograd.grad((X * loss).sum(), (t, a))
+    return X.detach(), grad_T, grad_A
+
+
+def gradient_error(grad: Tensor, T: Tensor, A: Tensor, gamma: Tensor) -> float:
+    """Error along one direction per round, relative, against Richardson-extrapolated differences of a tight solve."""
+    loss = torch.randn(T.shape, dtype=T.dtype, generator=torch.Generator().manual_seed(0))
+    v = T * torch.randn(T.shape, dtype=T.dtype, generator=torch.Generator().manual_seed(1))
+
+    def value(h: float) -> Tensor:
+        return (ours(T + h * v, A, gamma, tolerance=1e-13) * loss).sum((1, 2))
+
+    def central(h: float) -> Tensor:
+        return (value(h) - value(-h)) / (2 * h)
+
+    exact = [(4 * central(h / 2) - central(h)) / 3 for h in (1e-4, 3e-5, 1e-5)]
+    found = (grad * v).sum((1, 2))
+    return min(float((found - e).norm() / e.norm()) for e in exact)
+
+
+def kkt_residual(X: Tensor, T: Tensor, A: Tensor, gamma: Tensor) -> float:
+    """Relative spread of the objective's gradient over the used rows of a column, from X alone."""
+    p = torch.softmax(BETA * (X * T).sum(2), 1)
+    q = LAM / ((X * A).sum((1, 2)) / T.shape[2] - gamma)
+    used = X > 1e-300
+    cost = p[:, :, None] * T + (q / T.shape[2])[:, None, None] * (A.amax(1, keepdim=True) - A)
+    G = cost + TAU * torch.where(used, X, 1.0).log()
+    spread = torch.where(used, G - (X * G).sum(1, keepdim=True), 0.0)
+    return float((spread.abs().amax((1, 2)) / (torch.where(used, cost, 0.0).amax((1, 2)) + TAU)).max())
+
+
+def seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def compare(shape: tuple[int, int, int], quick: bool) -> None:
+    M, N, B = shape
+    T, A, gamma = instance(M, N, B)
+    X, grad, _ = both(ours, T, A, gamma)
+    times = [seconds(lambda: both(ours, T, A, gamma)) for _ in range(15)]
+    limit, ratio = TARGETS[shape]
+    milliseconds = 1e3 * statistics.median(times)
+    verdict = "met" if milliseconds <= limit else "MISSED"
+    print(
+        f"{shape!s:14} {'ours':20} {milliseconds:10.2f} ms {'':>9} gradient {gradient_error(grad, T, A, gamma):.0e}"
+        f"  KKT {kkt_residual(X, T, A, gamma):.0e}  target {limit} ms: {verdict}; least of 15: {1e3 * min(times):.2f} ms"
+    )
+    for name, (package, make) in PEERS.items():
+        if quick:
+            continue
+        if package and find_spec(package) is None:
+            print(f"{shape!s:14} {name:20} skipped: {package} is not installed")
+            continue
+        if M * N >= 10_000:
+            print(f"{shape!s:14} {name:20} skipped: no peer finishes this in minutes")
+            continue
+        part = max(1, min(B, PEER_ENTRIES // (M * N * (50 if M * N >= 1000 else 1))))
+        few = (T[:part], A[:part], gamma[:part])
+        layer = make(M, N)
+        try:
+            first = seconds(lambda layer=layer, few=few: both(layer, *few))
+            pairs = [
+                (seconds(lambda: both(ours, T, A, gamma)), seconds(lambda layer=layer, few=few: both(layer, *few)))
+                for _ in range(5 if first < 20 else 1)
+            ]
+        except Exception as error:  # a peer that gives up is a result, not a failure of this program
+            print(f"{shape!s:14} {name:20} failed: {type(error).__name__}: {str(error).splitlines()[0][:60]}")
+            continue
+        mine, peer = (statistics.median(column) for column in zip(*pairs, strict=True))
+        peer *= B / part
+        _, peer_grad, _ = both(layer, *few)
+        wanted = "" if ratio is None or package != "cvxpylayers" else f"  target {ratio}x"
+        print(
+            f"{shape!s:14} {name:20} {'~' if part < B else ' '}{1e3 * peer:9.2f} ms {peer / mine:8.0f}x"
+            f" gradient {gradient_error(peer_grad, *few):.0e}{wanted}"
+        )
+
+
+def scaling() -> None:
+    print("\nscaling, forward + backward, ms (steps): cost per round and task should stay level")
+    cases = (
+        [(4, 10**k, 1) for k in (2, 3, 4, 5)] + [(M, 1000, 1) for M in (2, 8, 32)] + [(3, 5, B) for B in (1, 64, 4096)]
+    )
+    for M, N, B in cases:
+        T, A, gamma = instance(M, N, B)
+        T = T / (T.amin(1).sum(1) / M)[:, None, None]
+        both(ours, T, A, gamma)
+        best = min(seconds(lambda T=T, A=A, gamma=gamma: both(ours, T, A, gamma)) for _ in range(3))
+        steps = relaxed_solution(T, A, gamma, BETA, LAM, TAU).steps.double().mean()
+        print(
+            f"  M={M:<3} N={N:<7} B={B:<5} {1e3 * best:9.2f} ms   {1e9 * best / (M * N * B):9.0f} ns per entry ({steps:.0f} steps)"
+        )
+
+
+def memory() -> None:
+    """Peak of numpy's allocations (torch takes these buffers as they are), in copies of T."""
+    T, A, gamma = instance(4, 100_000, 1)
+    t, a = T.requires_grad_(), A.requires_grad_()
+    ours(t, a, gamma)
+    tracemalloc.start()
+    X = ours(t, a, gamma)
+    forward = tracemalloc.get_traced_memory()[1]
+    X.sum().backward()
+    backward = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    size = T.numel() * 8
+    print(
+        f"\nmemory beyond T and A at (4, 100000, 1), copies of T: forward {forward / size:.1f}, with backward {backward / size:.1f}"
+    )
+
+
+def cuda() -> None:
+    if not torch.cuda.is_available():
+        print("\nGPU column skipped: no CUDA device here; `pytest -m gpu` holds the torch path to the CPU's results")
+        return
+    print("\nGPU (torch path), forward + backward")
+    for shape in [*SHAPES, (10, 100, 4096)]:
+        T, A, gamma = (value.cuda() for value in instance(*shape))
+        both(ours, T, A, gamma)
+
+        def timed(T: Tensor = T, A: Tensor = A, gamma: Tensor = gamma) -> None:
+            both(ours, T, A, gamma)
+            torch.cuda.synchronize()
+
+        print(f"  {shape!s:16} {1e3 * statistics.median(seconds(timed) for _ in range(5)):9.2f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="ours only")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    print(f"(M, N, B), forward + backward, float64, {arguments.threads} threads, beta={BETA} lam={LAM} tau={TAU}")
+    for shape in SHAPES:
+        compare(shape, arguments.quick)
+    if not arguments.quick:
+        print("PyEPO skipped: its layers are for linear objectives; neither makespan nor barrier is one")
+    scaling()
+    memory()
+    cuda()
+
+
+if __name__ == "__main__":
+    main()
