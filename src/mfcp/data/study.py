@@ -15,6 +15,7 @@ from mfcp.errors import DataError
 from mfcp.files import read_json, replacing, write_json
 from mfcp.matching.exact import solve_or_fall_back
 from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem, reliability
+from mfcp.matching.speedup import SpeedUp
 
 PARTS = {"train": 0, "validation": 1, "test": 2}
 
@@ -28,7 +29,7 @@ class RoundRules(BaseModel):
     validation_rounds: int = Field(200, ge=10, description="rounds per seed on which everything is tuned")
     regime: Literal["sequential", "parallel"] = Field("sequential", description="tasks of a cluster in turn or at once")
     zeta_floor: float = Field(0.6, gt=0, le=1, description="parallel: factor that zeta(n) decays to")
-    zeta_rate: float = Field(0.5, gt=0, description="parallel: decay of zeta(n) per further task")
+    zeta_decay: float = Field(2.0, gt=0, description="parallel: tasks over which zeta(n) decays")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Setting:
         gamma: (S,) least mean reliability of a round.
         rules: what a round is.
         price: makespans per unit of missing reliability.
-        zeta: (M, N + 1) factors of parallel execution or None.
+        speedup: curve of parallel execution, Eq. (16) of [Huo2025]_, or None.
     """
 
     name: str
@@ -67,12 +68,17 @@ class Setting:
     gamma: Floats
     rules: RoundRules
     price: float
-    zeta: Floats | None
+    speedup: SpeedUp | None
 
     @property
     def clusters(self) -> int:
         """M, the number of clusters."""
         return len(self.cluster_id)
+
+    @property
+    def zeta(self) -> Floats | None:
+        """(M, N + 1) factors of parallel execution, None when tasks run one after another."""
+        return None if self.speedup is None else self.speedup.table(self.clusters, self.rules.tasks)
 
     def mask(self, part: str) -> Bools:
         """(S, M, n) pairs of one part whose label is known."""
@@ -162,7 +168,7 @@ class Study:
             gamma=np.zeros(len(self.seeds)),
             rules=rules,
             price=price,
-            zeta=zeta_table(rules, len(clusters)),
+            speedup=SpeedUp(rules.zeta_floor, rules.zeta_decay) if rules.regime == "parallel" else None,
         )
         return _with_gamma(blank)
 
@@ -214,15 +220,6 @@ def standardise(Z: Floats, train: Bools) -> Floats:
     scaled = (Z - mean) / np.where(deviation > 1e-9, deviation, 1.0)
     result: Floats = np.clip(np.where(deviation > 1e-9, scaled, 0.0), -5.0, 5.0)
     return result
-
-
-def zeta_table(rules: RoundRules, clusters: int) -> Floats | None:
-    """(M, N + 1) factors of Eq. (16) of [Huo2025]_: 1 for one task, decaying to the floor; None when sequential."""
-    if rules.regime == "sequential":
-        return None
-    others = np.maximum(np.arange(rules.tasks + 1) - 1, 0)
-    curve = rules.zeta_floor + (1 - rules.zeta_floor) * np.exp(-rules.zeta_rate * others)
-    return np.broadcast_to(curve, (clusters, rules.tasks + 1)).copy()
 
 
 def _with_gamma(setting: Setting) -> Setting:

@@ -26,10 +26,10 @@ from mfcp.registry import FamilyField
 class DecisionFocused(Method):
     """MFCP of [Huo2025]_: gradient descent on the decision's cost through X*(T̂, Â), Eqs. (11)-(13).
 
-    The lower level is the relaxed matching of Eqs. (8)-(10) in units of each round's fastest balanced makespan; the
-    upper level is the makespan of the relaxed plan under the labels, over the round's optimum, plus the price of
-    missing reliability. This deviates from Eq. (12), whose barrier at the top was measured to be worse
-    (docs/equations.md). MFCP-AD and MFCP-FG are two values of `gradient`.
+    The lower level is the relaxed matching of Eqs. (8)-(10), in the parallel regime of Eqs. (16)-(17), in units of
+    each round's fastest balanced makespan. The upper level is the makespan of the relaxed plan under the labels, over
+    the round's optimum, plus the price of missing reliability. This deviates from Eq. (12), whose barrier at the top
+    was measured to be worse (docs/decisions/0052). MFCP-AD and MFCP-FG are two values of `gradient`.
     """
 
     name: ClassVar[str] = "decision_focused"
@@ -96,9 +96,11 @@ class DecisionFocused(Method):
         unit = (fastest / setting.clusters)[..., None, None]
         X = relaxed_matching(
             T_hat / unit, A_hat, gamma, beta=self.beta, lam=self.lam, tau=self.tau, allowed=allowed,
-            gradient=self.gradient, generator=generators,
+            gradient=self.gradient, generator=generators, speedup=setting.speedup,
         )  # fmt: skip
         load = (X * T).sum(3)
+        if setting.speedup is not None:
+            load = load * setting.speedup(X.sum(3))
         span = load.amax(2) if self.cost == "makespan" else load.sum(2) / setting.clusters
         short = (gamma - (X * A).sum((2, 3)) / N).clamp_min(0.0)
         cost: Tensor = (span / optimum + setting.price * short).mean(1)
