@@ -2,7 +2,7 @@
 """`dual.solve_rounds` and `solvers.respond` for the CPU, compiled: one round after another, no temporaries.
 
 Line by line the algorithm of `prices.py`, `interior.py` and `dual.py`, which define it and against which every
-result here is tested. A round needs five arrays of its own shape besides T, A and X. The kernels hold no Python
+result here is tested. A round needs four arrays of its own shape besides T, A and X. The kernels hold no Python
 lock, so rounds can be split over threads; they are compiled once, to a cache beside this file. That cache notices
 changes of this file only: kernels stay in one file, and the constants of other modules come as arguments.
 """
@@ -22,16 +22,15 @@ _LOOSE = {"reassoc", "contract", "nsz", "arcp"}
 def _factor(T, A, best, W, c, D, H, S, TW, mean):
     """H := Cholesky factor of I + S K S for weights c W; S := sqrt(D); mean := weighted mean regret per task."""
     M, N = T.shape
-    total = np.zeros(N)
+    root = np.zeros(N)
     mean[:] = 0.0
     for i in range(M):
         for j in range(N):
-            total[j] += W[i, j]
+            root[j] += W[i, j]
             mean[j] += (best[j] - A[i, j]) * W[i, j]
     for j in range(N):
-        mean[j] /= total[j] * N
-        total[j] = 1.0 / total[j]
-    root = np.sqrt(c * total)
+        mean[j] /= root[j] * N
+        root[j] = math.sqrt(c / root[j])
     last = 0.0
     for i in range(M):
         own, cross = 0.0, 0.0
@@ -40,7 +39,7 @@ def _factor(T, A, best, W, c, D, H, S, TW, mean):
             tw = T[i, j] * w
             TW[i, j] = T[i, j] * W[i, j] * root[j]
             centred = (best[j] - A[i, j]) / N - mean[j]
-            own += tw * T[i, j] * (1.0 - W[i, j] * total[j])
+            own += tw * T[i, j] * (1.0 - W[i, j] * root[j] * root[j] / c)
             cross += tw * centred
             last += w * centred * centred
         H[i, i] = own
@@ -439,13 +438,13 @@ def solve_range(
     `tuning` holds CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, POLISH_STEPS, REFINEMENTS.
     """
     M, N = T.shape[1:]
-    trial, V, W, TW, dX = (np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty((M, N)))
+    V, W, TW, dX = np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty((M, N))
     prices = np.empty(M)
     for b in range(first, last):
         Tb, Ab, gap, sharp, barrier, entropy = T[b], A[b], room[b], beta[b], lam[b], tau[b]
         best = _column_best(Ab)
         mask = forbidden[b] if forbidden.size else np.empty((0, 0), np.bool_)
-        _share(Tb, mask, False, X[b])
+        trial = X[b]  # a first attempt works in place
         p[b], q[b], residual[b], steps[b] = 1.0 / M, gap, np.inf, 0
         for attempt in range(0 if len(start_q) == 0 else -1, len(attempts)):
             if attempt < 0:
@@ -469,6 +468,9 @@ def solve_range(
                 X[b], p[b], q[b], residual[b] = trial, prices, price, found
             if residual[b] <= tolerance:
                 break
+            if not residual[b] < np.inf:  # what is there is no plan
+                _share(Tb, mask, False, X[b])
+            trial = np.empty((M, N))
 
 
 @njit(

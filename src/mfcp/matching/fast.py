@@ -27,7 +27,7 @@ from mfcp.matching.objective import RelaxedProblem
 
 _ATTEMPTS = np.array(ATTEMPTS, np.float64)
 _TUNING = np.array([CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, POLISH_STEPS, REFINEMENTS])
-_WORTH = 100_000  # entries times clusters below which a second thread costs more than it gains
+_WORTH = 10_000  # entries times clusters below which a second thread costs more than it gains
 
 
 def solve_rounds(

@@ -139,14 +139,17 @@ class _ImplicitRule(torch.autograd.Function):
     def forward(
         ctx: Any, T: Tensor, A: Tensor, problem: RelaxedProblem, solution: RelaxedSolution, engine: Engine
     ) -> Tensor:
-        ctx.saved = problem, solution, engine
-        return solution.X.clone()
+        X = solution.X.detach()
+        ctx.save_for_backward(X)  # saved as an output: no cycle, and a change in place is noticed
+        ctx.rest = problem, dataclasses.replace(solution, X=solution.X[:0]), engine
+        return X
 
     @staticmethod
     def backward(ctx: Any, G: Tensor) -> Any:
         _first_only()
-        problem, solution, engine = ctx.saved
-        return *respond(problem, solution, G, engine=engine), None, None, None
+        problem, solution, engine = ctx.rest
+        found = dataclasses.replace(solution, X=ctx.saved_tensors[0].detach())
+        return *respond(problem, found, G, engine=engine), None, None, None
 
 
 @dataclass(frozen=True)
