@@ -173,26 +173,23 @@ def scaling() -> None:
         both(ours, T, A, gamma)
         best = min(seconds(lambda T=T, A=A, gamma=gamma: both(ours, T, A, gamma)) for _ in range(3))
         steps = relaxed_solution(T, A, gamma, BETA, LAM, TAU).steps.double().mean()
-        print(
-            f"  M={M:<3} N={N:<7} B={B:<5} {1e3 * best:9.2f} ms   {1e9 * best / (M * N * B):9.0f} ns per entry ({steps:.0f} steps)"
-        )
+        each = 1e9 * best / (M * N * B)
+        print(f"  M={M:<3} N={N:<7} B={B:<5} {1e3 * best:9.2f} ms   {each:9.0f} ns per entry ({steps:.0f} steps)")
 
 
 def memory() -> None:
-    """Peak of numpy's allocations (torch takes these buffers as they are), in copies of T."""
-    T, A, gamma = instance(4, 100_000, 1)
-    t, a = T.requires_grad_(), A.requires_grad_()
-    ours(t, a, gamma)
-    tracemalloc.start()
-    X = ours(t, a, gamma)
-    forward = tracemalloc.get_traced_memory()[1]
-    X.sum().backward()
-    backward = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    size = T.numel() * 8
-    print(
-        f"\nmemory beyond T and A at (4, 100000, 1), copies of T: forward {forward / size:.1f}, with backward {backward / size:.1f}"
-    )
+    """Peak of the kernels' and numpy's allocations; torch takes these buffers as they are."""
+    print("\nmemory beyond T and A, in copies of T, forward and backward (target 6)")
+    for M, N, B in [*SHAPES, (8, 100_000, 1), (4, 100_000, 1)]:
+        T, A, gamma = instance(M, N, B)
+        t, a = T.requires_grad_(), A.requires_grad_()
+        ours(t, a, gamma)
+        tracemalloc.start()
+        X = ours(t, a, gamma)
+        X.sum().backward()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        print(f"  {(M, N, B)!s:16} {peak / (T.numel() * 8):.1f}")
 
 
 def cuda() -> None:

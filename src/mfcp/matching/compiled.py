@@ -103,16 +103,14 @@ def _simplex_solve(L, S, force):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
-def _respond(T, A, best, W, c, V, prices, sums, dX):
-    """dX := response to gradient V and price changes; sums := its loads and missing reliability. V may be dX."""
+def _respond(T, A, best, W, c, V, prices, sums, store):
+    """sums := loads and missing reliability of the response to gradient V and price changes; V := it, if `store`."""
     M, N = T.shape
     q = prices[M] / N
     mean, total = np.zeros(N), np.zeros(N)
     for i in range(M):
         for j in range(N):
-            push = V[i, j] + T[i, j] * prices[i] + (best[j] - A[i, j]) * q
-            dX[i, j] = push
-            mean[j] += W[i, j] * push
+            mean[j] += W[i, j] * (V[i, j] + T[i, j] * prices[i] + (best[j] - A[i, j]) * q)
             total[j] += W[i, j]
     for j in range(N):
         mean[j] /= total[j]
@@ -120,25 +118,26 @@ def _respond(T, A, best, W, c, V, prices, sums, dX):
     for i in range(M):
         load = 0.0
         for j in range(N):
-            change = -c * W[i, j] * (dX[i, j] - mean[j])
-            dX[i, j] = change
+            change = -c * W[i, j] * (V[i, j] + T[i, j] * prices[i] + (best[j] - A[i, j]) * q - mean[j])
             load += T[i, j] * change
             short += (best[j] - A[i, j]) * change
+            if store:
+                V[i, j] = change
         sums[i] = load
     sums[M] = short / N
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _newton(T, A, best, W, c, D, V, force, refinements, TW, dX):
-    """`prices.newton_step` for weights c W; dX gets the response, the price changes are returned."""
+def _newton(T, A, best, W, c, D, V, force, refinements, TW):
+    """`prices.newton_step` for weights c W: V, the gradient, becomes dX; the price changes are returned."""
     M, N = T.shape
     H, S, mean, sums = np.empty((M + 1, M + 1)), np.empty(M + 1), np.empty(N), np.empty(M + 1)
     _factor(T, A, best, W, c, D, H, S, TW, mean)
     prices = np.zeros(M + 1)
     for _ in range(1 + refinements):
-        _respond(T, A, best, W, c, V, prices, sums, dX)
+        _respond(T, A, best, W, c, V, prices, sums, False)
         prices += _simplex_solve(H, S, sums + force - prices / D)
-    _respond(T, A, best, W, c, V, prices, sums, dX)
+    _respond(T, A, best, W, c, V, prices, sums, True)
     return prices
 
 
@@ -186,12 +185,11 @@ def _softmax_load(sums, beta, p):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
-def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps, tuning, X, s, W, TW, dX, p):
+def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps, tuning, X, s, W, TW, V, p):
     """`interior.interior_point` from the plan X: prices p in place; returns q and the steps taken."""
     M, N = T.shape
     centring, inside_least, long = tuning[0], tuning[1], tuning[2]
     w, D, force, sums = np.empty(M), np.empty(M + 1), np.empty(M + 1), np.empty(M + 1)
-    H, S, mean = np.empty((M + 1, M + 1)), np.empty(M + 1), np.empty(N)
     mu, short = 0.0, 0.0
     for i in range(M):
         for j in range(N):
@@ -219,26 +217,24 @@ def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps
                 short += d * x
                 W[i, j] = x / (tau + s[i, j])
                 # forbidden pairs have x = W = 0: any finite gradient does
-                dX[i, j] = p[i] * T[i, j] + q * d + tau * math.log(x) - mu_x / x if x > 0.0 else 0.0
+                V[i, j] = p[i] * T[i, j] + q * d + tau * math.log(x) - mu_x / x if x > 0.0 else 0.0
             force[i] = load - math.log(p[i]) / beta + mu_p / p[i]
             D[i] = p[i] / (1.0 / beta + w[i])
         force[M] = (lam + mu) / q - room + short
         D[M] = q / slack
-        _factor(T, A, best, W, 1.0, D, H, S, TW, mean)
-        prices = np.zeros(M + 1)
-        TW[:] = dX
-        for _ in range(1 + refinements):
-            _respond(T, A, best, W, 1.0, TW, prices, sums, dX)
-            prices += _simplex_solve(H, S, sums + force - prices / D)
-        _respond(T, A, best, W, 1.0, TW, prices, sums, dX)
-        d_slack = room - slack - short - sums[M]
+        prices = _newton(T, A, best, W, 1.0, D, V, force, refinements, TW)
+        missing = 0.0
+        for i in range(M):
+            for j in range(N):
+                missing += (best[j] - A[i, j]) / N * V[i, j]
+        d_slack = room - slack - short - missing
         primal, dual = -d_slack / slack, -prices[M] / q
         for i in range(M):
             primal = max(primal, 1.0 + prices[i] / p[i] - mu_p / (p[i] * w[i]))
             dual = max(dual, -prices[i] / p[i])
             for j in range(N):
                 if X[i, j] > 0.0:
-                    ratio = dX[i, j] / X[i, j]
+                    ratio = V[i, j] / X[i, j]
                     primal = max(primal, -ratio)
                     dual = max(dual, 1.0 + ratio - mu_x / (X[i, j] * s[i, j]))
         inside = max(inside_least, 1.0 - mu / scale)
@@ -247,8 +243,8 @@ def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps
         for i in range(M):
             for j in range(N):
                 if X[i, j] > 0.0:
-                    s[i, j] += dual * (mu_x / X[i, j] - s[i, j] - s[i, j] * dX[i, j] / X[i, j])
-                    X[i, j] += primal * dX[i, j]
+                    s[i, j] += dual * (mu_x / X[i, j] - s[i, j] - s[i, j] * V[i, j] / X[i, j])
+                    X[i, j] += primal * V[i, j]
                     products += X[i, j] * s[i, j]
             w[i] += primal * (mu_p / p[i] - w[i] - w[i] * prices[i] / p[i])
             p[i] += dual * prices[i]
@@ -388,7 +384,7 @@ def _optimality(T, A, best, room, beta, lam, tau, lowest, used, X, p, V):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _polish(T, A, best, room, beta, lam, tau, tolerance, tuning, X, p, V, TW, dX):
+def _polish(T, A, best, room, beta, lam, tau, tolerance, tuning, X, p, V, TW):
     """`dual._polish`: X and p in place; returns q, the residual and the steps taken."""
     M, N = T.shape
     lowest, used, polish_steps, refinements = tuning[3], tuning[6], int(tuning[7]), int(tuning[8])
@@ -400,11 +396,11 @@ def _polish(T, A, best, room, beta, lam, tau, tolerance, tuning, X, p, V, TW, dX
         for i in range(M):
             D[i] = beta * p[i]
         D[M] = q * q / lam
-        _newton(T, A, best, X, 1.0 / tau, D, V, np.zeros(M + 1), refinements, TW, dX)
+        _newton(T, A, best, X, 1.0 / tau, D, V, np.zeros(M + 1), refinements, TW)
         for j in range(N):
             total = 0.0
             for i in range(M):
-                X[i, j] = max(X[i, j] + dX[i, j], 0.1 * X[i, j])
+                X[i, j] = max(X[i, j] + V[i, j], 0.1 * X[i, j])
                 total += X[i, j]
             for i in range(M):
                 X[i, j] /= total
@@ -438,7 +434,7 @@ def solve_range(
     `tuning` holds CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, POLISH_STEPS, REFINEMENTS.
     """
     M, N = T.shape[1:]
-    V, W, TW, dX = np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty((M, N))
+    s, W, TW, V = np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty((M, N))
     prices = np.empty(M)
     for b in range(first, last):
         Tb, Ab, gap, sharp, barrier, entropy = T[b], A[b], room[b], beta[b], lam[b], tau[b]
@@ -454,14 +450,14 @@ def solve_range(
                 _share(Tb, mask, attempts[attempt, 1] > 0.0, trial)
                 price, spent = _interior(
                     Tb, Ab, best, gap, sharp, barrier, entropy, attempts[attempt, 0], int(attempts[attempt, 2]),
-                    max_steps, tuning, trial, V, W, TW, dX, prices,
+                    max_steps, tuning, trial, s, W, TW, V, prices,
                 )  # fmt: skip
                 steps[b] += spent
             steps[b] += _ascend(
                 Tb, Ab, best, mask, gap, sharp, barrier, entropy, tolerance, tuning, prices, price, trial, TW
             )
             price, found, spent = _polish(
-                Tb, Ab, best, gap, sharp, barrier, entropy, tolerance, tuning, trial, prices, V, TW, dX
+                Tb, Ab, best, gap, sharp, barrier, entropy, tolerance, tuning, trial, prices, V, TW
             )
             steps[b] += spent
             if found < residual[b]:
@@ -486,6 +482,7 @@ def respond_range(T, A, beta, lam, tau, X, p, q, G, refinements, first, last, gr
     TW, D = np.empty((M, N)), np.empty(M + 1)
     for b in range(first, last):
         dX = grad_A[b]
+        dX[:] = G[b]
         if not math.isfinite(q[b]):
             grad_T[b] = 0.0
             grad_A[b] = 0.0
@@ -493,9 +490,7 @@ def respond_range(T, A, beta, lam, tau, X, p, q, G, refinements, first, last, gr
         for i in range(M):
             D[i] = beta[b] * p[b, i]
         D[M] = q[b] * q[b] / lam[b]
-        prices = _newton(
-            T[b], A[b], _column_best(A[b]), X[b], 1.0 / tau[b], D, G[b], np.zeros(M + 1), refinements, TW, dX
-        )
+        prices = _newton(T[b], A[b], _column_best(A[b]), X[b], 1.0 / tau[b], D, dX, np.zeros(M + 1), refinements, TW)
         for i in range(M):
             for j in range(N):
                 change = dX[i, j]
