@@ -15,7 +15,7 @@ from mfcp.matching.exact import solve_or_fall_back
 from mfcp.matching.gradients import Gradient, Implicit
 from mfcp.matching.problem import Ints
 from mfcp.matching.regret import penalised_cost
-from mfcp.matching.relaxation import relaxed_matching
+from mfcp.matching.relaxation import relaxed_solution
 from mfcp.methods.base import FinetuneRules, Method, Trained
 from mfcp.methods.pretrain import Pretrained
 from mfcp.predictors.calibration import Calibration
@@ -61,28 +61,37 @@ class DecisionFocused(Method):
         best = Best(heads)
         best.offer(validation.cost(heads))
         generators = [torch.Generator().manual_seed(seed) for seed in setting.seeds]
-        watched, costs = [], []
+        watched, failed, costs = [], [], []
         for step in range(rules.steps):
             part = slice(step * rules.rounds, (step + 1) * rules.rounds)
-            loss = self._loss(heads, setting, rounds[:, part], torch.as_tensor(optimum[:, part]), generators)
+            loss, unsolved = self._loss(heads, setting, rounds[:, part], torch.as_tensor(optimum[:, part]), generators)
             optimizer.zero_grad()
             loss.sum().backward()  # type: ignore[no-untyped-call]
             _clip(heads, rules.clip)
             optimizer.step()
             schedule.step()
             watched.append(loss.detach())
+            failed.append(unsolved)
             if step % rules.check_every == rules.check_every - 1 or step == rules.steps - 1:
                 costs.append(validation.cost(heads))
                 best.offer(costs[-1])
             advance()
         best.restore()
-        history = {"train.cost": torch.stack(watched, 1), "validation.penalised_cost": torch.stack(costs, 1)}
+        history = {
+            "train.cost": torch.stack(watched, 1),
+            "solver.failed_fraction": torch.stack(failed, 1),
+            "validation.penalised_cost": torch.stack(costs, 1),
+        }
         return heads, {key: value.numpy() for key, value in history.items()}
 
     def _loss(
         self, heads: Heads, setting: Setting, rounds: Ints, optimum: Tensor, generators: list[torch.Generator]
-    ) -> Tensor:
-        """(S,) mean cost of the relaxed plans of rounds (S, R, N) under the labels."""
+    ) -> tuple[Tensor, Tensor]:
+        """(S,) mean cost of the relaxed plans of rounds (S, R, N) under the labels, and the share without a gradient.
+
+        Rounds whose predictions put gamma out of reach, or that the solver gives up on, do not stop training: they
+        are counted, and carry a zero gradient.
+        """
         S, R, N = rounds.shape
         index = torch.as_tensor(rounds.reshape(S, -1))
         Z = torch.as_tensor(setting.Z).gather(1, index[..., None].expand(-1, -1, setting.Z.shape[2]))
@@ -94,17 +103,18 @@ class DecisionFocused(Method):
         gamma = torch.as_tensor(setting.gamma)[:, None].expand(S, R)
         fastest = torch.where(allowed, T_hat.detach(), torch.inf).amin(2).sum(2)
         unit = (fastest / setting.clusters)[..., None, None]
-        X = relaxed_matching(
+        solution = relaxed_solution(
             T_hat / unit, A_hat, gamma, beta=self.beta, lam=self.lam, tau=self.tau, allowed=allowed,
             gradient=self.gradient, generator=generators, speedup=setting.speedup,
         )  # fmt: skip
+        X = solution.X
         load = (X * T).sum(3)
         if setting.speedup is not None:
             load = load * setting.speedup(X.sum(3))
         span = load.amax(2) if self.cost == "makespan" else load.sum(2) / setting.clusters
         short = (gamma - (X * A).sum((2, 3)) / N).clamp_min(0.0)
         cost: Tensor = (span / optimum + setting.price * short).mean(1)
-        return cost
+        return cost, 1.0 - solution.converged.double().mean(1)
 
 
 class _Validation:
