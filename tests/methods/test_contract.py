@@ -96,9 +96,8 @@ def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, traine
     from dataclasses import replace
 
     T, A = setting.T.copy(), setting.A.copy()
-    for s in range(1):
-        test = setting.split[s] == 2
-        T[:, test], A[:, test] = T[:, test] * 37.0, 0.01
+    test = setting.split[0] == 2
+    T[:, test], A[:, test] = T[:, test] * 37.0, 0.01
     one = toy_setting(seeds=(0,))
     spoiled = replace(one, T=T, A=A)
     for label in ("two_stage_expected_cost", "decision_focused", "two_stage_margin"):
