@@ -126,7 +126,7 @@ def default_params() -> Path:
 
 def _solve(options: argparse.Namespace) -> None:
     from mfcp.files import write_json
-    from mfcp.matching.exact import require_feasible, solve
+    from mfcp.matching.planning import require_feasible, solve
     from mfcp.matching.problem import MatchingProblem, reliability
 
     problem = MatchingProblem(_matrix(options.times), _matrix(options.reliability), options.gamma)

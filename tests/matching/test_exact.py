@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfcp.errors import SettingsError
-from mfcp.matching.exact import all_plans, solve, solve_or_fall_back
+from mfcp.matching.exact import all_plans
+from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import MatchingProblem, makespan, reliability
 from mfcp.matching.regret import penalised_cost, regret
 
@@ -86,7 +87,7 @@ def test_parallel_execution_is_part_of_the_optimum():
     assert solve(MatchingProblem(T, A, 0.0)).makespan == 1.9
     together = solve(MatchingProblem(T, A, 0.0, zeta=[1.0, 1.0, 0.6]))
     assert together.makespan == pytest.approx(1.2)
-    with pytest.raises(SettingsError, match="enumeration only"):
+    with pytest.raises(SettingsError, match="cannot take parallel execution"):
         solve(MatchingProblem(T, A, 0.0, zeta=[1.0, 1.0, 0.6]), "milp")
 
 
@@ -118,7 +119,7 @@ def test_unreachable_rounds_fall_back_to_the_least_charged_plan():
 
 
 def test_unknown_engine_is_named():
-    with pytest.raises(SettingsError, match="unknown engine 'magic'"):
+    with pytest.raises(SettingsError, match="unknown engine kind 'magic'"):
         solve(MatchingProblem([[1.0]], [[1.0]], 0.0), "magic")
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mfcp.matching import expected
-from mfcp.matching.exact import solve, solve_or_fall_back
 from mfcp.matching.expected import Moments, expected_maximum, expected_shortfall, least_expected_cost
+from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
 

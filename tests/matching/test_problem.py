@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mfcp.errors import DataError, InfeasibleError
-from mfcp.matching.exact import require_feasible
+from mfcp.matching.planning import require_feasible
 from mfcp.matching.problem import MatchingProblem, busy, loads, makespan, reliability
 
 T = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.data.pool import TaskPool, split_groups
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing, write_json
-from mfcp.matching.exact import solve_or_fall_back
+from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem, reliability
 from mfcp.matching.speedup import SpeedUp
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.data.study import Setting
-from mfcp.matching.exact import solve, solve_or_fall_back
+from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, busy, reliability
 from mfcp.matching.regret import penalised_cost, regret
 from mfcp.methods.base import Trained

@@ -9,18 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mfcp.matching.exact import solve, solve_or_fall_back
     from mfcp.matching.gradients import Gradient, Implicit, Unrolled, ZerothOrder
+    from mfcp.matching.planning import solve, solve_or_fall_back
     from mfcp.matching.problem import MatchingProblem, Solution
     from mfcp.matching.relaxation import relaxed_matching, relaxed_solution
     from mfcp.matching.solvers import RelaxedSolution, Status
     from mfcp.matching.speedup import SpeedUp
 
 _HOMES = {
+    "Capacity": "problem",
+    "Engine": "engines.base",
     "MatchingProblem": "problem",
+    "Objective": "problem",
     "Solution": "problem",
-    "solve": "exact",
-    "solve_or_fall_back": "exact",
+    "solve": "planning",
+    "solve_or_fall_back": "planning",
     "Gradient": "gradients",
     "Implicit": "gradients",
     "Unrolled": "gradients",

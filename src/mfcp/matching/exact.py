@@ -1,118 +1,26 @@
 """Integer matching, proven optimal: enumeration of all plans when they are few, else a MILP.
 
-Both solve Eq. (2) of [Huo2025]_, min makespan subject to mean reliability >= gamma, or its soft form
-min makespan + price · max(0, gamma - reliability), which the evaluation needs for its reference cost.
+Both minimise the makespan subject to mean reliability >= gamma, or its soft form
+makespan + price · max(0, gamma - reliability), which the evaluation needs for its reference cost.
 Enumeration is batched over rounds: a plan's loads are one matrix product per cluster.
 """
 
 from __future__ import annotations
 
-import time
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from mfcp.errors import InfeasibleError, SettingsError, SolverError
-from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem, Solution, makespan, reliability
+from mfcp.errors import SettingsError, SolverError
+from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem
 
 ENUMERATE_AT_MOST = 60_000  # plans; above it HiGHS is faster than a pass over all of them
-FALLBACK_PRICE = 20.0  # in units of the fastest makespan: see `solve_or_fall_back`
 _CHUNK = 4_000_000  # entries of one (rounds, plans) block: 32 MB
 
 
-def solve(
-    problem: MatchingProblem,
-    engine: str = "auto",
-    *,
-    price: ArrayLike | None = None,
-    time_limit: float = 60.0,
-) -> Solution:
-    """The best plan of every round, Eq. (2) of [Huo2025]_.
-
-    Args:
-        problem: one round (M, N) or a batch (..., M, N).
-        engine: "enumerate", "milp", or "auto" (also "exact"): enumerate when M^N is small.
-        price: None keeps reliability >= gamma as a constraint; a number (or one per round), in seconds
-            per unit of reliability, charges the shortfall instead, so that every round has a plan.
-        time_limit: seconds per round for the MILP; at the limit the status is "feasible" and
-            `lower_bound` still certifies the plan.
-
-    Returns:
-        A `Solution`; rounds whose gamma is out of reach have status "infeasible" and assignment -1.
-        With a price, `lower_bound` bounds makespan + price · shortfall.
-
-    Raises:
-        SettingsError: unknown engine; parallel execution with too many plans to enumerate.
-    """
-    start = time.perf_counter()
-    if engine not in ("auto", "exact", "enumerate", "milp"):
-        raise SettingsError(f"unknown engine '{engine}'; known: auto, exact, enumerate, milp")
-    small = problem.clusters**problem.tasks <= ENUMERATE_AT_MOST
-    if engine in ("auto", "exact"):
-        engine = "enumerate" if small else "milp"
-    if engine == "milp" and problem.zeta is not None:
-        raise SettingsError("parallel execution is solved by enumeration only; use fewer tasks per round")
-    batch = problem.T.shape[:-2]
-    flat = MatchingProblem(
-        problem.T.reshape(-1, *problem.T.shape[-2:]),
-        problem.A.reshape(-1, *problem.A.shape[-2:]),
-        problem.gamma.reshape(-1),
-        problem.allowed.reshape(-1, *problem.T.shape[-2:]),
-        problem.zeta,
-    )
-    prices = None if price is None else np.broadcast_to(np.asarray(price, np.float64), batch).reshape(-1)
-    if engine == "enumerate":
-        assignment, bound, status = _enumerate(flat, prices)
-    else:
-        assignment, bound, status = _milp_rounds(flat, prices, time_limit)
-    planned = assignment[:, 0] >= 0
-    seconds_per_round = np.full(len(planned), np.inf)
-    if planned.any():
-        seconds_per_round[planned] = makespan(assignment[planned], flat.T[planned], flat.zeta)
-    return Solution(
-        assignment=assignment.reshape(*batch, problem.tasks),
-        makespan=seconds_per_round.reshape(batch),
-        lower_bound=bound.reshape(batch),
-        status=status.reshape(batch),
-        seconds=time.perf_counter() - start,
-        engine=engine,
-    )
-
-
-def solve_or_fall_back(problem: MatchingProblem, *, time_limit: float = 60.0) -> Solution:
-    """Eq. (2) where it has a plan; elsewhere makespan + 20 · (least makespan) · shortfall, least.
-
-    Predictions may admit no feasible plan although the platform must still place the tasks; every method
-    is treated alike by this rule. Status "fallback" marks such rounds.
-    """
-    solution = solve(problem, time_limit=time_limit)
-    missing = solution.status == "infeasible"
-    if not missing.any():
-        return solution
-    hard = problem.take(missing)
-    fastest = solve(hard.at(0.0), time_limit=time_limit).makespan
-    soft = solve(hard, price=FALLBACK_PRICE * fastest, time_limit=time_limit)
-    assignment, spans = solution.assignment.copy(), solution.makespan.copy()
-    status = solution.status.astype("<U10")
-    assignment[missing], spans[missing], status[missing] = soft.assignment, soft.makespan, "fallback"
-    return Solution(assignment, spans, solution.lower_bound, status, solution.seconds + soft.seconds, solution.engine)
-
-
-def require_feasible(problem: MatchingProblem) -> None:
-    """Raise where gamma is above what any plan reaches.
-
-    Raises:
-        InfeasibleError: names the first such round with both numbers.
-    """
-    reachable = np.atleast_1d(problem.reachable_gamma())
-    short = reachable < np.atleast_1d(problem.gamma) - SLACK
-    if short.any():
-        where = int(np.argmax(short))
-        raise InfeasibleError(
-            f"round {where} ({problem.clusters} clusters, {problem.tasks} tasks): best reachable mean reliability "
-            f"{reachable[where]:.4g} < gamma {np.atleast_1d(problem.gamma)[where]:.4g}; lower gamma or add a cluster"
-        )
+def few_plans(problem: MatchingProblem) -> bool:
+    """Whether all plans can be looked at."""
+    return bool(problem.clusters**problem.tasks <= ENUMERATE_AT_MOST)
 
 
 @lru_cache(maxsize=8)
@@ -153,7 +61,8 @@ def plan_values(problem: MatchingProblem) -> tuple[Floats, Floats]:
     return span, mean / problem.tasks
 
 
-def _enumerate(problem: MatchingProblem, prices: Floats | None) -> tuple[Ints, Floats, np.ndarray]:
+def enumerate_plans(problem: MatchingProblem, prices: Floats | None) -> tuple[Ints, Floats]:
+    """Best plan (B, N) and its value (B,) of every round; -1 and inf where there is none."""
     plans, _ = all_plans(problem.clusters, problem.tasks)
     rounds = len(problem.T)
     best = np.zeros(rounds, np.int64)
@@ -161,39 +70,25 @@ def _enumerate(problem: MatchingProblem, prices: Floats | None) -> tuple[Ints, F
     step = max(1, _CHUNK // len(plans))
     for low in range(0, rounds, step):
         part = slice(low, low + step)
-        sub = problem.take(np.arange(rounds)[part])
+        sub = problem.take(part)
         span, mean = plan_values(sub)
         short = np.maximum(sub.gamma[:, None] - mean, 0.0)
         cost = np.where(short <= SLACK, span, np.inf) if prices is None else span + prices[part, None] * short
         best[part] = cost.argmin(axis=1)
         value[part] = np.take_along_axis(cost, best[part, None], axis=1)[:, 0]
     found = np.isfinite(value)
-    assignment = np.where(found[:, None], plans[best], -1)
-    return assignment, value, np.where(found, "optimal", "infeasible")
+    return np.where(found[:, None], plans[best], -1), value
 
 
-def _milp_rounds(problem: MatchingProblem, prices: Floats | None, limit: float) -> tuple[Ints, Floats, np.ndarray]:
-    results = [
-        _milp(problem.T[b], problem.A[b], float(problem.gamma[b]), problem.allowed[b], p, limit)
-        for b, p in enumerate([None] * len(problem.T) if prices is None else prices)
-    ]
-    return (
-        np.stack([plan for plan, _, _ in results]),
-        np.array([bound for _, bound, _ in results]),
-        np.array([status for _, _, status in results]),
-    )
-
-
-def _milp(
-    T: Floats, A: Floats, gamma: float, allowed: Bools, price: float | None, limit: float
-) -> tuple[Ints, float, str]:
-    """One round by HiGHS: binary x_ij, makespan tau and shortfall s; objective tau + price · s."""
+def milp_round(problem: MatchingProblem, price: float | None, limit: float) -> tuple[Ints, float]:
+    """Plan (N,) and bound of one round by HiGHS: binary x_ij, makespan tau and shortfall s; tau + price · s."""
     from scipy import sparse
     from scipy.optimize import Bounds, LinearConstraint, milp
 
+    T, A, gamma, allowed = problem.T, problem.A, float(problem.gamma), problem.allowed
     M, N = T.shape
-    if price is None and A.max(axis=0).mean() < gamma - SLACK:
-        return np.full(N, -1), np.inf, "infeasible"
+    if price is None and problem.reachable_gamma() < gamma - SLACK:
+        return np.full(N, -1), np.inf
     unit = np.where(allowed, T, np.inf).min(axis=0).sum() / M  # keeps HiGHS's absolute tolerances meaningful
     times = np.where(allowed, T, 0.0) / unit
     load = sparse.hstack([sparse.block_diag(list(times[:, None, :])), -np.ones((M, 1)), np.zeros((M, 1))])
@@ -216,13 +111,10 @@ def _milp(
         options={"time_limit": limit, "mip_rel_gap": 0.0},
     )
     if result.status == 2:
-        return np.full(N, -1), np.inf, "infeasible"
+        return np.full(N, -1), np.inf
     bound = 0.0 if result.mip_dual_bound is None else float(result.mip_dual_bound) * unit
     if result.x is None:
         if result.status == 1:
-            return np.full(N, -1), bound, "failed"
+            return np.full(N, -1), bound
         raise SolverError(f"HiGHS failed on a ({M}, {N}) round: {result.message}")
-    plan = result.x[: M * N].reshape(M, N).argmax(axis=0).astype(np.int64)
-    if price is None and reliability(plan, A) < gamma - 1e-6:
-        raise SolverError(f"HiGHS returned a plan of reliability {reliability(plan, A):.6g} below gamma {gamma:.6g}")
-    return plan, bound, "optimal" if result.status == 0 else "feasible"
+    return result.x[: M * N].reshape(M, N).argmax(axis=0).astype(np.int64), bound

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfcp.matching.exact import ENUMERATE_AT_MOST, all_plans, solve_or_fall_back
+from mfcp.matching.exact import ENUMERATE_AT_MOST, all_plans
+from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem
 
 _CHUNK = 1_000_000  # (rounds, plans) entries worked on at once

@@ -11,8 +11,8 @@ from pydantic import Field
 from torch import Tensor
 
 from mfcp.data.study import Setting, gather
-from mfcp.matching.exact import solve_or_fall_back
 from mfcp.matching.gradients import Gradient, Implicit
+from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import Ints
 from mfcp.matching.regret import penalised_cost
 from mfcp.matching.relaxation import relaxed_solution

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfcp.matching.exact import solve_or_fall_back
+from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem
 from mfcp.matching.regret import penalised_cost
 from mfcp.registry import Registered

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mfcp.matching.exact import solve_or_fall_back
+from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import Ints
 from mfcp.rules.base import Belief, Rule
 

@@ -1,0 +1,1 @@
+"""Ways to match rounds: one file per engine, each a member of `Engine`."""

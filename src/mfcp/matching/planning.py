@@ -1,0 +1,130 @@
+"""The integer matching problem, Eq. (2): one call, many engines, every plan verified before it is returned."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mfcp.errors import InfeasibleError, SolverError
+from mfcp.matching.engines.base import Engine
+from mfcp.matching.problem import (
+    SLACK,
+    Ints,
+    MatchingProblem,
+    Solution,
+    makespan,
+    objective_value,
+    reliability,
+    violations,
+)
+from mfcp.registry import import_members
+
+PROVEN = 1e-6  # relative gap at which a plan counts as optimal: what HiGHS proves
+FALLBACK_PRICE = 20.0  # in units of the fastest makespan: see `solve_or_fall_back`
+
+
+def solve(
+    problem: MatchingProblem,
+    engine: str | Engine = "auto",
+    *,
+    price: ArrayLike | None = None,
+    time_limit: float = 60.0,
+    start: Any = None,
+) -> Solution:
+    """The best plan of every round that the engine finds, with a certified bound.
+
+    Eq. (2) of [Huo2025]_.
+
+    Args:
+        problem: one round (M, N) or a batch (..., M, N).
+        engine: a name ("auto", "exact", "dual", …: `mfcp solve --help` lists them) or an `Engine` with settings.
+        price: None keeps reliability >= gamma as a constraint; a number (or one per round), in units of the objective
+            per unit of reliability, charges the shortfall instead.
+        time_limit: seconds per round.
+        start: `state` of an earlier solution of a similar problem, for engines that use it.
+
+    Returns:
+        A `Solution`; rounds that were proven infeasible have status "infeasible" and assignment -1.
+
+    Raises:
+        SettingsError: unknown engine, or one that cannot take this problem.
+        SolverError: an engine returned a plan that breaks a constraint.
+    """
+    begin = time.perf_counter()
+    import_members("mfcp.matching.engines")
+    batch = problem.T.shape[:-2]
+    flat = problem.flat()
+    prices = None if price is None else np.broadcast_to(np.asarray(price, np.float64), batch).reshape(-1)
+    chosen = Engine.parse(engine).resolve(flat, prices)
+    chosen.refuse(flat, prices)
+    found = chosen.match(flat, price=prices, time_limit=time_limit, start=start)
+    planned = found.assignment[:, 0] >= 0
+    span, value = np.full(len(planned), np.inf), np.full(len(planned), np.inf)
+    if planned.any():
+        which = flat if planned.all() else flat.take(planned)
+        plans = found.assignment[planned]
+        _verify(which, plans, chosen.name, soft=prices is not None)
+        span[planned] = makespan(plans, which.T, which.zeta, which.backlog)
+        value[planned] = objective_value(which, plans)
+        if prices is not None:
+            value[planned] += prices[planned] * np.maximum(which.gamma - reliability(plans, which.A), 0.0)
+    status = np.where(np.isposinf(found.bound), "infeasible", np.where(planned, "feasible", "failed"))
+    status[planned & (value <= found.bound + PROVEN * np.abs(found.bound))] = "optimal"
+    return Solution(
+        assignment=found.assignment.reshape(*batch, problem.tasks),
+        makespan=span.reshape(batch),
+        lower_bound=np.minimum(found.bound, value).reshape(batch),
+        status=status.reshape(batch),
+        seconds=time.perf_counter() - begin,
+        engine=chosen.name,
+        objective=value.reshape(batch),
+        state=found.state or None,
+        stats=found.stats,
+    )
+
+
+def solve_or_fall_back(problem: MatchingProblem, *, time_limit: float = 60.0) -> Solution:
+    """Eq. (2) where it has a plan; elsewhere makespan + 20 · (least makespan) · shortfall, least.
+
+    Predictions may admit no feasible plan although the platform must still place the tasks; every method
+    is treated alike by this rule. Status "fallback" marks such rounds.
+    """
+    solution = solve(problem, time_limit=time_limit)
+    missing = solution.status == "infeasible"
+    if not missing.any():
+        return solution
+    hard = problem.take(missing)
+    fastest = solve(hard.at(0.0), time_limit=time_limit).makespan
+    soft = solve(hard, price=FALLBACK_PRICE * fastest, time_limit=time_limit)
+    assignment, spans = solution.assignment.copy(), solution.makespan.copy()
+    status = solution.status.astype("<U10")
+    assignment[missing], spans[missing], status[missing] = soft.assignment, soft.makespan, "fallback"
+    return Solution(assignment, spans, solution.lower_bound, status, solution.seconds + soft.seconds, solution.engine)
+
+
+def require_feasible(problem: MatchingProblem) -> None:
+    """Raise where gamma is above what any plan reaches.
+
+    Raises:
+        InfeasibleError: names the first such round with both numbers.
+    """
+    reachable = np.atleast_1d(problem.reachable_gamma())
+    short = reachable < np.atleast_1d(problem.gamma) - SLACK
+    if short.any():
+        where = int(np.argmax(short))
+        raise InfeasibleError(
+            f"round {where} ({problem.clusters} clusters, {problem.tasks} tasks): best reachable mean reliability "
+            f"{reachable[where]:.4g} < gamma {np.atleast_1d(problem.gamma)[where]:.4g}; lower gamma or add a cluster"
+        )
+
+
+def _verify(problem: MatchingProblem, plans: Ints, engine: str, *, soft: bool) -> None:
+    for name, excess in violations(problem, plans).items():
+        if name == "reliability" and soft:
+            continue
+        if (excess > 0).any():
+            worst = int(excess.argmax())
+            raise SolverError(f"engine '{engine}' broke '{name}' by {excess[worst]:.6g} in round {worst}; report a bug")
