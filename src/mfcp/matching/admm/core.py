@@ -1,0 +1,119 @@
+"""Decouple and decompose: ADMM between everything that a resource couples and everything that a demand couples.
+
+An allocation problem has rows (one per resource) and columns (one per demand), each with constraints and a cost of
+its own [Xu2025]_:
+
+    min Σ_i f_i(x_i·) + Σ_j h_j(x_·j)    x_i· allowed by resource i,  x_·j allowed by demand j.
+
+Give the resources one copy x and the demands another, z, and ask for x = z. Scaled ADMM alternates between them:
+
+    x := argmin_x f(x) + ρ/2 ||x - (z - v)||²      every resource by itself
+    z := argmin_z h(z) + ρ/2 ||z - (x + v)||²      every demand by itself
+    v := v + x - z
+
+The constraints stay inside the two steps, which are projections in closed form, so there are neither slacks nor
+multipliers for them; ρ v is the price at which the two sides trade each entry. A problem is an object with these two
+steps (`Blocks`), each batched over all its rows or columns; `iterate` is all the rest.
+
+.. [Xu2025] Xu, Yu, Yan, DeDe, OSDI '25, arXiv:2412.11447.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+import numpy as np
+
+from mfcp.matching.problem import Floats
+
+RELAXATION = 1.6
+BALANCE_AT = (10, 20, 40, 80, 160, 320)  # iterations at which rho may change: rarely, and then never again
+BALANCED = 2.0  # residuals within this factor of each other leave rho alone
+MOST_CHANGE = 5.0  # of rho at once
+TINY = 1e-100
+
+
+class Blocks(Protocol):
+    """The two halves of a problem; a point is one array that holds every entry that both sides have a copy of."""
+
+    def resource_step(self, point: Floats, rho: float) -> Floats:
+        """argmin_x f(x) + ρ/2 ||x - point||², every resource by itself."""
+
+    def demand_step(self, point: Floats, rho: float) -> Floats:
+        """argmin_z h(z) + ρ/2 ||z - point||², every demand by itself."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Where an ADMM stands: all that a later, similar problem needs to go on from.
+
+    Attributes:
+        z: the demands' copy.
+        v: scaled dual of x = z.
+        rho: penalty.
+        iteration: steps done, those of the solves it started from included.
+        x: the resources' copy; unused at the start.
+        primal: ||x - z|| relative to the larger of ||x|| and ||z||.
+        dual: ||z - previous z|| relative to ||v||.
+    """
+
+    z: Floats
+    v: Floats
+    rho: float
+    iteration: int = 0
+    x: Floats | None = None
+    primal: float = np.inf
+    dual: float = np.inf
+
+    @property
+    def residual(self) -> float:
+        """The larger of the two normalised residuals: small where x and z agree and have come to rest."""
+        return max(self.primal, self.dual)
+
+
+def iterate(blocks: Blocks, start: State, *, relaxation: float = RELAXATION) -> Iterator[State]:
+    """States after 1, 2, … iterations, without end: whoever asks for the next one decides when to stop.
+
+    Residuals are compared in relative terms, because rho would otherwise depend on the units of x; and rho settles
+    after a few hundred iterations, because ADMM converges for a fixed rho while one that keeps changing can stall it.
+    A warm start goes on with its rho.
+    """
+    z, v, rho = start.z, start.v, start.rho
+    for iteration in count(start.iteration + 1):
+        x = blocks.resource_step(z - v, rho)
+        mixed = relaxation * x + (1.0 - relaxation) * z
+        previous, z = z, blocks.demand_step(mixed + v, rho)
+        v = v + mixed - z
+        primal = _norm(x - z) / max(_norm(x), _norm(z), TINY)
+        dual = _norm(z - previous) / max(_norm(v), TINY)
+        yield State(z, v, rho, iteration, x, primal, dual)
+        if iteration in BALANCE_AT:
+            uneven = float(np.sqrt((primal + TINY) / (dual + TINY)))
+            if not 1.0 / BALANCED < uneven < BALANCED:
+                change = float(np.clip(uneven, 1.0 / MOST_CHANGE, MOST_CHANGE))
+                rho, v = rho * change, v / change
+
+
+def project_simplex(point: Floats, radius: Floats | float = 1.0, *, inside: bool = False) -> Floats:
+    """Nearest x >= 0 with sum `radius` along the last axis; exact, by sorting.
+
+    Args:
+        point: (..., K); an entry of -inf stays 0.
+        radius: (...) sums, > 0.
+        inside: whether a smaller sum will do: x >= 0 with sum at most `radius`.
+    """
+    falling = -np.sort(-point, axis=-1)
+    excess = np.cumsum(falling, axis=-1)
+    excess -= np.asarray(radius)[..., None]
+    with np.errstate(invalid="ignore"):  # -inf entries
+        used = (falling * np.arange(1, point.shape[-1] + 1) > excess).sum(axis=-1, keepdims=True)
+    level = np.take_along_axis(excess, used - 1, axis=-1) / used
+    result: Floats = np.maximum(point - (np.maximum(level, 0.0) if inside else level), 0.0)
+    return result
+
+
+def _norm(array: Floats) -> float:
+    return float(np.linalg.norm(array))
