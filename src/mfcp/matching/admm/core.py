@@ -13,15 +13,18 @@ Give the resources one copy x and the demands another, z, and ask for x = z. Sca
 
 The constraints stay inside the two steps, which are projections in closed form, so there are neither slacks nor
 multipliers for them; ρ v is the price at which the two sides trade each entry. A problem is an object with these two
-steps (`Blocks`), each batched over all its rows or columns; `iterate` is all the rest.
+steps (`Blocks`), each batched over all its rows or columns; `iterate` is all the rest. On linear problems its iterates
+circle around the solution, so it goes on from their average now and then, as restarted first-order methods for linear
+programs do [Applegate2021]_.
 
+.. [Applegate2021] Applegate et al., Practical large-scale linear programming using PDHG, arXiv:2106.04756.
 .. [Xu2025] Xu, Yu, Yan, DeDe, OSDI '25, arXiv:2412.11447.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol
 
@@ -33,6 +36,8 @@ RELAXATION = 1.6
 BALANCE_AT = (10, 20, 40, 80, 160, 320)  # iterations at which rho may change: rarely, and then never again
 BALANCED = 2.0  # residuals within this factor of each other leave rho alone
 MOST_CHANGE = 5.0  # of rho at once
+RESTART_AFTER = 30  # iterations at least from one restart to the next,
+RESTART_SHARE = 0.4  # and this share of all iterations so far
 TINY = 1e-100
 
 
@@ -58,6 +63,7 @@ class State:
         x: the resources' copy; unused at the start.
         primal: ||x - z|| relative to the larger of ||x|| and ||z||.
         dual: ||z - previous z|| relative to ||v||.
+        total: sums of z and of v since the last restart, and how many they are of.
     """
 
     z: Floats
@@ -67,11 +73,19 @@ class State:
     x: Floats | None = None
     primal: float = np.inf
     dual: float = np.inf
+    total: tuple[Floats, Floats, int] | None = None
 
     @property
     def residual(self) -> float:
         """The larger of the two normalised residuals: small where x and z agree and have come to rest."""
         return max(self.primal, self.dual)
+
+    def average(self) -> State:
+        """The mean since the last restart; often much closer to the solution than the last iterate."""
+        if self.total is None:
+            return self
+        z, v, count = self.total
+        return replace(self, z=z / count, v=v / count, total=None)
 
 
 def iterate(blocks: Blocks, start: State, *, relaxation: float = RELAXATION) -> Iterator[State]:
@@ -79,22 +93,28 @@ def iterate(blocks: Blocks, start: State, *, relaxation: float = RELAXATION) -> 
 
     Residuals are compared in relative terms, because rho would otherwise depend on the units of x; and rho settles
     after a few hundred iterations, because ADMM converges for a fixed rho while one that keeps changing can stall it.
-    A warm start goes on with its rho.
+    A warm start goes on with its rho, and its restarts are as rare as they were.
     """
     z, v, rho = start.z, start.v, start.rho
-    for iteration in count(start.iteration + 1):
+    z_total, v_total, since = np.zeros_like(z), np.zeros_like(v), 0
+    for done in count(1):
         x = blocks.resource_step(z - v, rho)
         mixed = relaxation * x + (1.0 - relaxation) * z
         previous, z = z, blocks.demand_step(mixed + v, rho)
         v = v + mixed - z
+        z_total, v_total, since = z_total + z, v_total + v, since + 1
         primal = _norm(x - z) / max(_norm(x), _norm(z), TINY)
         dual = _norm(z - previous) / max(_norm(v), TINY)
-        yield State(z, v, rho, iteration, x, primal, dual)
-        if iteration in BALANCE_AT:
+        yield State(z, v, rho, start.iteration + done, x, primal, dual, (z_total, v_total, since))
+        age = min(start.iteration, BALANCE_AT[-1]) + done
+        if since >= max(RESTART_AFTER, RESTART_SHARE * age):
+            z, v = z_total / since, v_total / since
+            z_total, v_total, since = np.zeros_like(z), np.zeros_like(v), 0
+        if age in BALANCE_AT:
             uneven = float(np.sqrt((primal + TINY) / (dual + TINY)))
             if not 1.0 / BALANCED < uneven < BALANCED:
                 change = float(np.clip(uneven, 1.0 / MOST_CHANGE, MOST_CHANGE))
-                rho, v = rho * change, v / change
+                rho, v, v_total = rho * change, v / change, v_total / change  # the price rho v stays
 
 
 def project_simplex(point: Floats, radius: Floats | float = 1.0, *, inside: bool = False) -> Floats:

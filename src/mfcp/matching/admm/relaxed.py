@@ -41,28 +41,26 @@ class Multipliers:
 class RelaxedMatching:
     """Blocks of one round (M, N); a point is (N + 2, M): x transposed, then τ, then q."""
 
-    def __init__(self, problem: MatchingProblem, rows: list[Row], floor: float) -> None:
+    def __init__(self, problem: MatchingProblem, rows: list[Row]) -> None:
         """The scaled arrays.
 
         Args:
             problem: one round, without parallel execution.
             rows: its constraints beyond time and reliability.
-            floor: a lower bound of the makespan, seconds. A cluster without tasks does not wait for its backlog, which
-                is not linear; but no plan ends before `floor`, so min(backlog, floor) may be charged always.
         """
         N, M = problem.tasks, problem.clusters
+        self.rows = rows
         self.allowed: Bools = problem.allowed.T
         self.count = self.allowed.sum(axis=1)
         times = np.where(self.allowed, problem.T.T, 0.0)
         uses = [times if row.use is None else np.where(self.allowed, row.use.T, 0.0) for row in rows]
         uses = [use if row.active is None else use * row.active[:, None] for use, row in zip(uses, rows, strict=True)]
-        waits = np.zeros(M) if problem.backlog is None else np.minimum(problem.backlog, floor)
         scales = [_row_norm(use) for use in (times, *uses)]
         self.unit = scales[0]  # of the objective, seconds
         self.use = np.stack([use / scale for use, scale in zip((times, *uses), scales, strict=True)])
-        self.limit = np.stack(
-            [-waits / self.unit, *(row.limit / scale for row, scale in zip(rows, scales[1:], strict=True))]
-        )
+        self.limit = np.stack([np.zeros(M), *(row.limit / by for row, by in zip(rows, scales[1:], strict=True))])
+        self.backlog = problem.backlog
+        self.raise_floor(least_end(problem))
         self.weight = problem.objective.makespan
         linear = problem.linear()
         self.linear = None if linear is None else linear.T / self.unit
@@ -86,6 +84,15 @@ class RelaxedMatching:
         z[-2] = (np.einsum("nm,nm->m", self.use[0], z[:-2]) - self.limit[0]).mean()
         z[-1] = self.need / M
         return State(z, np.zeros_like(z), START_RHO / float(np.sqrt(M * N)))
+
+    def raise_floor(self, floor: float) -> None:
+        """Charge min(backlog, floor) on every cluster, where no plan ends before `floor` seconds.
+
+        A cluster without tasks does not wait for its backlog, which is not linear; but such a plan, too, ends after
+        the charge. So a better bound of the makespan makes the relaxation better.
+        """
+        if self.backlog is not None:
+            self.limit[0] = -np.minimum(self.backlog, floor) / self.unit
 
     def resource_step(self, point: Floats, rho: float) -> Floats:
         """Each cluster's (x_i, τ_i, q_i): projection on its rows and on q_i = a_i·x_i."""
@@ -160,6 +167,19 @@ class RelaxedMatching:
         for use, multiplier in zip(self.use, multipliers, strict=True):
             x -= use * multiplier
         return x, multipliers
+
+
+def least_end(problem: MatchingProblem) -> float:
+    """Seconds before which no plan of one round (M, N) ends: max_j min_i t_ij, backlog included."""
+    ends = problem.T if problem.backlog is None else problem.T + problem.backlog[:, None]
+    return float(np.where(problem.allowed, ends, np.inf).min(axis=0).max())
+
+
+def trivial_bound(problem: MatchingProblem) -> float:
+    """A bound of one round's objective that needs no prices: every task by itself on its best cluster."""
+    linear = problem.linear()
+    least = 0.0 if linear is None else float(np.where(problem.allowed, linear, np.inf).min(axis=0).sum())
+    return problem.objective.makespan * least_end(problem) + least
 
 
 def nonnegative_quadratic(gram: Floats, linear: Floats) -> Floats:

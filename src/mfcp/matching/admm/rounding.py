@@ -42,7 +42,8 @@ class _Draft:
 
     def __init__(self, problem: MatchingProblem, plan: Ints, price: Floats) -> None:
         self.problem, self.plan, self.price = problem, plan, price
-        self.T, self.A, self.linear = problem.T, problem.A, problem.linear()
+        self.T = problem.T if problem.allowed.all() else np.where(problem.allowed, problem.T, 0.0)  # no inf
+        self.A, self.linear = problem.A, problem.linear()
         self.weight = problem.objective.makespan
         self.wait = np.zeros(problem.clusters) if problem.backlog is None else problem.backlog
         self.need = float(problem.gamma - SLACK / 2) * problem.tasks
@@ -119,7 +120,8 @@ class _Draft:
             task: indices.
             leaving: tasks that leave those clusters at the same time.
         """
-        result = np.ones(np.broadcast_shapes(cluster.shape, task.shape), bool)
+        shapes = (cluster.shape, task.shape, () if leaving is None else leaving.shape)
+        result = np.ones(np.broadcast_shapes(*shapes), bool)
         for r in range(len(self.rows)):
             after = self.used[r][cluster] + self.use(r, cluster, task)
             if leaving is not None:

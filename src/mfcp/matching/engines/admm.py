@@ -10,14 +10,13 @@ from pydantic import Field
 
 from mfcp.errors import SettingsError
 from mfcp.matching.admm.core import State, iterate
-from mfcp.matching.admm.relaxed import Multipliers, RelaxedMatching
+from mfcp.matching.admm.relaxed import Multipliers, RelaxedMatching, trivial_bound
 from mfcp.matching.admm.rounding import rounded
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.large.candidates import rows_of
 from mfcp.matching.problem import SLACK, MatchingProblem
 
 CHECK = 10  # iterations between two looks at bound and value; each costs about one iteration
-MEMORY = 0.7  # of averaged prices from check to check: an average certifies more than its members
 SHARE = 0.6  # of the time limit that the iterations may take; rounding has the rest
 
 
@@ -42,46 +41,34 @@ class Admm(Engine):
         nothing = np.full((1, problem.tasks), -1)
         if problem.reachable_gamma() < problem.gamma - SLACK:
             return Found(nothing, np.array([np.inf]), [None], {"iterations": 0, "fraction": np.inf})
-        floor = _least_end(problem)
-        blocks = RelaxedMatching(problem, rows_of(problem), floor)
+        blocks = RelaxedMatching(problem, rows_of(problem))
         first = blocks.cold() if start is None else _warm(start, blocks.cold())
-        best, value, average = -np.inf, np.inf, None
+        state, prices, bound, value = self._relax(blocks, first, begin + SHARE * time_limit)
+        plan = rounded(problem, blocks.shares(state), blocks.charges(prices), begin + time_limit)
+        stats = {"iterations": state.iteration - first.iteration, "fraction": value}
+        bounds = np.array([max(bound, trivial_bound(problem))])
+        return Found(nothing if plan is None else plan[None], bounds, [state], stats)
+
+    def _relax(self, blocks: RelaxedMatching, first: State, until: float) -> tuple[State, Multipliers, float, float]:
+        """The last state, the prices of the best bound, that bound, and the least objective of any fractions."""
+        bound, value = -np.inf, np.inf
         for state in iterate(blocks, first):
             done = state.iteration - first.iteration
-            stop = done >= self.iterations or time.perf_counter() - begin > SHARE * time_limit
+            stop = done >= self.iterations or time.perf_counter() > until
             if done % CHECK and not stop:
                 continue
-            now = blocks.multipliers(state)
-            average = now if average is None else _mixed(average, now)
-            for candidate in (now, average):
-                certified = blocks.bound(candidate)
-                if certified > best:
-                    best, prices = certified, candidate
-            value = blocks.value(state)
-            if stop or state.residual <= 0.1 * self.tolerance:
+            for candidate in (state, state.average()):
+                now = blocks.multipliers(candidate)
+                certified = blocks.bound(now)
+                if certified > bound:
+                    bound, prices = certified, now
+                value = min(value, blocks.value(candidate))
+            if blocks.linear is None:
+                blocks.raise_floor(bound / blocks.weight)
+            close = not blocks.rows and value <= bound * (1.0 + self.tolerance)  # `value` does not look at the rows
+            if stop or close or state.residual <= 0.1 * self.tolerance:
                 break
-            if len(blocks.limit) == 1 and value <= best * (1.0 + self.tolerance):
-                break
-        plan = rounded(problem, blocks.shares(state), blocks.charges(prices), begin + time_limit)
-        stats = {"iterations": done, "fraction": value}
-        return Found(
-            nothing if plan is None else plan[None],
-            np.array([max(best, _trivial_bound(problem, floor))]),
-            [state],
-            stats,
-        )
-
-
-def _least_end(problem: MatchingProblem) -> float:
-    """Seconds before which no plan of one round ends: the last task, on its best cluster."""
-    ends = problem.T if problem.backlog is None else problem.T + problem.backlog[:, None]
-    return float(np.where(problem.allowed, ends, np.inf).min(axis=0).max())
-
-
-def _trivial_bound(problem: MatchingProblem, floor: float) -> float:
-    linear = problem.linear()
-    least = 0.0 if linear is None else float(np.where(problem.allowed, linear, np.inf).min(axis=0).sum())
-    return problem.objective.makespan * floor + least
+        return state, prices, bound, value
 
 
 def _warm(start: Any, cold: State) -> State:
@@ -92,12 +79,3 @@ def _warm(start: Any, cold: State) -> State:
             f"{cold.z.shape}, not from {seen}; leave start out"
         )
     return start
-
-
-def _mixed(old: Multipliers, new: Multipliers) -> Multipliers:
-    """Averages keep signs and the sum of the times' prices, so that they certify too."""
-
-    def mix(a: Any, b: Any) -> Any:
-        return MEMORY * a + (1.0 - MEMORY) * b
-
-    return Multipliers(mix(old.rows, new.rows), mix(old.reliability, new.reliability))
