@@ -87,38 +87,40 @@ def solve(
 
 
 def solve_or_fall_back(problem: MatchingProblem, *, time_limit: float = 60.0) -> Solution:
-    """Eq. (2) where it has a plan; elsewhere makespan + 20 · (least makespan) · shortfall, least.
+    """Eq. (2) where it has a plan; elsewhere objective + 20 · (least objective) · shortfall, least.
 
     Predictions may admit no feasible plan although the platform must still place the tasks; every method
-    is treated alike by this rule. Status "fallback" marks such rounds.
+    is treated alike by this rule. Status "fallback" marks such rounds; "infeasible" remain those that have no plan
+    even at gamma 0.
     """
     solution = solve(problem, time_limit=time_limit)
     missing = solution.status == "infeasible"
     if not missing.any():
         return solution
     hard = problem.take(missing)
-    fastest = solve(hard.at(0.0), time_limit=time_limit).makespan
-    soft = solve(hard, price=FALLBACK_PRICE * fastest, time_limit=time_limit)
-    assignment, spans = solution.assignment.copy(), solution.makespan.copy()
+    least = solve(hard.at(0.0), time_limit=time_limit).objective
+    soft = solve(hard, price=FALLBACK_PRICE * np.where(np.isfinite(least), least, 0.0), time_limit=time_limit)
+    merged = {}
+    for name in ("assignment", "makespan", "lower_bound", "objective"):
+        merged[name] = getattr(solution, name).copy()
+        merged[name][missing] = getattr(soft, name)
     status = solution.status.astype("<U10")
-    assignment[missing], spans[missing], status[missing] = soft.assignment, soft.makespan, "fallback"
-    return Solution(assignment, spans, solution.lower_bound, status, solution.seconds + soft.seconds, solution.engine)
+    status[missing] = np.where(np.isfinite(soft.objective), "fallback", soft.status)
+    return Solution(**merged, status=status, seconds=solution.seconds + soft.seconds, engine=solution.engine)
 
 
 def require_feasible(problem: MatchingProblem) -> None:
     """Raise where gamma is above what any plan reaches.
 
     Raises:
-        InfeasibleError: names the first such round with both numbers.
+        InfeasibleError: names the first such round with both numbers, and with what the other constraints allow.
     """
-    reachable = np.atleast_1d(problem.reachable_gamma())
-    short = reachable < np.atleast_1d(problem.gamma) - SLACK
+    short = np.ravel(problem.reachable_gamma() < problem.gamma - SLACK)
     if short.any():
+        from mfcp.matching.infeasible import explain_infeasible
+
         where = int(np.argmax(short))
-        raise InfeasibleError(
-            f"round {where} ({problem.clusters} clusters, {problem.tasks} tasks): best reachable mean reliability "
-            f"{reachable[where]:.4g} < gamma {np.atleast_1d(problem.gamma)[where]:.4g}; lower gamma or add a cluster"
-        )
+        raise InfeasibleError(explain_infeasible(problem, where).message)
 
 
 def _verify(problem: MatchingProblem, plans: Ints, engine: str, *, soft: bool) -> None:

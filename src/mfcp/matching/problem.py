@@ -9,7 +9,7 @@ matrices needs neither torch nor a predictor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-SLACK = 1e-9  # mean reliability may miss gamma by this much: rounding of the sums, nothing more
+SLACK = 1e-9  # of mean reliability, and of any limit or deadline, may be missed: rounding of the sums, nothing more
+_CONSTRAINTS = ("allowed", "reliability", "deadline")  # what `violations` names besides the capacities
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Capacity:
 
     def __init__(self, name: str, use: ArrayLike, limit: ArrayLike) -> None:
         for key, value in (("use", use), ("limit", limit)):
-            array = np.asarray(value, np.float64)
+            array = _numbers(value, f"capacity '{name}': {key}")
             if not (array >= 0).all() or (key == "use" and not np.isfinite(array).all()):
                 raise DataError(f"capacity '{name}': {key} must be at least 0" + (", finite" if key == "use" else ""))
             object.__setattr__(self, key, array)
@@ -82,8 +83,9 @@ class MatchingProblem:
         cost: (..., M, N) money for task j on cluster i, >= 0 where allowed.
 
     Entries that are not allowed may hold anything; they are stored as T = inf, A = 0. A task that cannot meet its
-    deadline on a cluster even alone is not allowed there. T and A given as float32 stay so (every sum is float64),
-    else they become float64; without a mask nothing is copied.
+    deadline on a cluster even alone (under parallel execution: even at the cluster's lowest factor) is not allowed
+    there; `undated` then keeps T, A and the mask as they were given, for those who ask why there is no plan.
+    T and A given as float32 stay so (every sum is float64), else they become float64; without a mask nothing is copied.
 
     Raises:
         DataError: wrong shapes, non-finite or out-of-range entries; the message names round, cluster and task.
@@ -100,6 +102,7 @@ class MatchingProblem:
     deadline: Floats | None
     objective: Objective
     cost: Floats | None
+    undated: tuple[Floats, Floats, Bools] | None
 
     def __init__(
         self,
@@ -119,37 +122,36 @@ class MatchingProblem:
         shape = times.shape
         if shape != reliabilities.shape:
             raise DataError(f"T has shape {shape} but A has {reliabilities.shape}; both must be (..., M, N)")
-        mask = np.broadcast_to(np.asarray(True if allowed is None else allowed, bool), shape)
+        mask = _broadcast(True if allowed is None else allowed, "allowed", shape, np.bool_)
         _check(times, mask, "T", "a positive finite time in seconds", lambda x: ~np.isfinite(x) | (x <= 0))
         _check(reliabilities, mask, "A", "a probability in [0, 1]", lambda x: ~((x >= 0) & (x <= 1)))
-        levels = np.broadcast_to(np.asarray(gamma, np.float64), shape[:-2])
+        levels = _broadcast(gamma, "gamma", shape[:-2], np.float64)
         if not np.all((levels >= 0) & (levels <= 1)):
             raise DataError(f"gamma must lie in [0, 1], got {float(levels.min())} to {float(levels.max())}")
         curve = None if zeta is None else _curve(zeta, *shape[-2:])
         busy_for = None if backlog is None else _vector(backlog, "backlog", shape[:-1], "seconds, finite", np.isfinite)
-        due = None
+        due, undated = None, None
         if deadline is not None:
             due = _vector(deadline, "deadline", (*shape[:-2], shape[-1]), "seconds, inf for none", lambda x: x == x)
-            alone = times if curve is None else times * curve[:, 1, None].astype(times.dtype)
-            mask = mask & (alone + (0.0 if busy_for is None else busy_for[..., None]) <= due[..., None, :])
+            ends = times if curve is None else times * curve[:, 1:].min(axis=1)[:, None]
+            ends = ends if busy_for is None else ends + busy_for[..., None]
+            in_time = mask & (ends <= due[..., None, :] * (1.0 + SLACK))
+            _placeable(in_time, mask, ends, due)
+            if not np.array_equal(in_time, mask):
+                undated, mask = (times, reliabilities, mask), in_time
         if not _full(mask):
-            nowhere = ~mask.any(axis=-2)
-            if nowhere.any():
-                *where, task = np.argwhere(nowhere)[0]
-                late = " that meets its deadline" if due is not None else ""
-                raise InfeasibleError(
-                    f"{_round(where)}task {task} has no allowed cluster{late}; allow one or drop the task"
-                )
-            if not mask.all():
-                times = np.where(mask, times, np.array(np.inf, times.dtype))
-                reliabilities = np.where(mask, reliabilities, np.array(0.0, reliabilities.dtype))
+            _placeable(mask)
+            times, reliabilities = _shut(times, mask, np.inf), _shut(reliabilities, mask, 0.0)
         money = None
         if cost is not None:
-            money = np.broadcast_to(np.asarray(cost, np.float64), shape)
+            money = _broadcast(cost, "cost", shape, np.float64)
             _check(money, mask, "cost", "finite and at least 0", lambda x: ~np.isfinite(x) | (x < 0))
         weights = objective or Objective()
         if weights.cost and money is None:
             raise DataError("the objective weighs cost, but the problem has none; pass cost, (..., M, N)")
+        names = [capacity.name for capacity in capacities]
+        if len({*names, *_CONSTRAINTS}) < len(names) + len(_CONSTRAINTS):
+            raise DataError(f"capacities need names of their own, none of {', '.join(_CONSTRAINTS)}; got {names}")
         for key, value in {
             "T": times,
             "A": reliabilities,
@@ -161,12 +163,31 @@ class MatchingProblem:
             "deadline": due,
             "objective": weights,
             "cost": money,
+            "undated": undated,
         }.items():
             object.__setattr__(self, key, value)
 
     def at(self, gamma: ArrayLike) -> Self:
         """The same rounds under another gamma, clipped to [0, 1]."""
         return self._changed(gamma=np.broadcast_to(np.clip(gamma, 0.0, 1.0), self.T.shape[:-2]))
+
+    def without(self, names: Collection[str]) -> Self:
+        """The same rounds less some constraints, named as in `violations`: "reliability", "deadline", a capacity."""
+        changes: dict[str, Any] = {"capacities": tuple(c for c in self.capacities if c.name not in names)}
+        if "reliability" in names:
+            changes["gamma"] = np.zeros(self.T.shape[:-2])
+        if "deadline" not in names:
+            return self._changed(**changes)
+        return self.reopened()._changed(**changes, deadline=None)
+
+    def reopened(self) -> Self:
+        """The same rounds with deadlines that close no pair; every plan that breaks one counts as late then."""
+        if self.undated is None:
+            return self
+        times, reliabilities, mask = self.undated
+        return self._changed(
+            T=_shut(times, mask, np.inf), A=_shut(reliabilities, mask, 0.0), allowed=mask, undated=None
+        )
 
     def take(self, rounds: Any) -> Self:
         """The rounds picked by an index, mask or slice of the first axis."""
@@ -219,7 +240,9 @@ class MatchingProblem:
         )
         names = ("T", "A", "gamma", "allowed", "backlog", "deadline", "cost")
         arrays = {name: getattr(self, name) for name in names}
-        return self._changed(capacities=capacities, **{k: v if v is None else change(v) for k, v in arrays.items()})
+        undated = self.undated and (change(self.undated[0]), change(self.undated[1]), change(self.undated[2]))
+        mapped = {key: None if array is None else change(array) for key, array in arrays.items()}
+        return self._changed(capacities=capacities, undated=undated, **mapped)
 
     def _changed(self, **changes: Any) -> Self:
         """A copy with fields that are known to be valid."""
@@ -259,7 +282,8 @@ class Solution:
         with np.errstate(divide="ignore", invalid="ignore"):
             known = np.isfinite(self.objective) & (self.lower_bound > 0)
             result: Floats = np.where(known, self.objective / np.where(known, self.lower_bound, 1.0) - 1.0, np.nan)
-        return result
+        met = np.isfinite(self.objective) & (self.objective == self.lower_bound)  # both may be 0
+        return np.where(met, 0.0, result)
 
 
 def loads(assignment: Ints, T: Floats) -> Floats:
@@ -339,10 +363,12 @@ def violations(problem: MatchingProblem, assignment: Ints) -> dict[str, Floats]:
     for capacity in problem.capacities:
         used = _totals(assignment, _chosen(assignment, capacity.use), problem.clusters)
         over = used - capacity.limit
-        found[capacity.name] = np.where(over > SLACK * (1.0 + capacity.limit), over, 0.0).max(axis=-1)
+        found[capacity.name] = np.where(used > capacity.limit * (1.0 + SLACK), over, 0.0).max(axis=-1)
     if problem.deadline is not None:
-        late = _ends(problem, assignment) - problem.deadline
-        found["deadline"] = np.where(late > SLACK * (1.0 + np.abs(problem.deadline)), late, 0.0).max(axis=-1)
+        with np.errstate(invalid="ignore"):  # inf - inf of a task where it may not be, which counts as such
+            ends = _ends(problem, assignment)
+            late = ends > problem.deadline * (1.0 + SLACK)
+            found["deadline"] = np.where(late, ends - problem.deadline, 0.0).max(axis=-1)
     return found
 
 
@@ -396,20 +422,48 @@ def reliability(assignment: Ints, A: Floats) -> Floats:
     return result
 
 
-def _matrix(value: ArrayLike, name: str) -> Floats:
+def _numbers(value: ArrayLike, name: str, kind: type[np.generic] = np.float64) -> NDArray[Any]:
     try:
-        array = np.asarray(value)
-        if array.dtype != np.float32:
-            array = np.asarray(array, np.float64)
+        return np.asarray(value, kind)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} is not a numeric array: {error}") from None
+
+
+def _broadcast(value: ArrayLike, name: str, shape: tuple[int, ...], kind: type[np.generic]) -> NDArray[Any]:
+    array = _numbers(value, name, kind)
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise DataError(f"{name} must have shape {shape} or what broadcasts to it, got {array.shape}") from None
+
+
+def _placeable(mask: Bools, before: Bools | None = None, ends: Floats | None = None, due: Floats | None = None) -> None:
+    """Raise where a task has no cluster; with the last three, where it had one before its deadline closed them."""
+    nowhere = ~mask.any(axis=-2)
+    if not nowhere.any():
+        return
+    *where, task = np.argwhere(nowhere)[0]
+    here = f"{_round(where)}task {task} has no allowed cluster"
+    if before is None or ends is None or due is None or not before[(*where, slice(None), task)].any():
+        raise InfeasibleError(f"{here}; allow one or drop the task")
+    soonest = ends[(*where, slice(None), task)][before[(*where, slice(None), task)]].min()
+    raise InfeasibleError(
+        f"{here} that meets its deadline of {due[(*where, task)]:.6g} s: even alone it is not done before "
+        f"{soonest:.6g} s; move the deadline or drop the task"
+    )
+
+
+def _matrix(value: ArrayLike, name: str) -> Floats:
+    array = np.asarray(value) if isinstance(value, np.ndarray) else _numbers(value, name)
+    if array.dtype != np.float32:
+        array = _numbers(array, name)
     if array.ndim < 2 or 0 in array.shape:
         raise DataError(f"{name} must have shape (..., M, N) with M, N >= 1, got {array.shape}")
     return array
 
 
 def _curve(zeta: ArrayLike, clusters: int, tasks: int) -> Floats:
-    curve = np.asarray(zeta, np.float64)
+    curve = _numbers(zeta, "zeta")
     if curve.ndim not in (1, 2) or curve.shape[-1] != tasks + 1 or curve.shape[:-1] not in ((), (clusters,)):
         raise DataError(f"zeta must have shape (M, N + 1) = ({clusters}, {tasks + 1}) or (N + 1,), got {curve.shape}")
     if not (np.isfinite(curve) & (curve > 0)).all():
@@ -418,10 +472,7 @@ def _curve(zeta: ArrayLike, clusters: int, tasks: int) -> Floats:
 
 
 def _vector(value: ArrayLike, name: str, shape: tuple[int, ...], expected: str, good: Any) -> Floats:
-    try:
-        array = np.broadcast_to(np.asarray(value, np.float64), shape)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} must be numbers of shape {shape}, got {np.shape(value)}") from None
+    array = _broadcast(value, name, shape, np.float64)
     bad = ~good(array) | (array < 0)
     if bad.any():
         *where, at = np.argwhere(bad)[0]
@@ -456,6 +507,11 @@ def _check(values: Floats, mask: Bools, name: str, expected: str, wrong: Any) ->
 def _full(mask: Bools) -> bool:
     """Whether a mask is one True, broadcast: no entry needs to be looked at."""
     return not any(mask.strides) and bool(mask.flat[0])
+
+
+def _shut(values: Floats, mask: Bools, fill: float) -> Floats:
+    """Values with `fill` where not allowed, in their own precision."""
+    return values if mask.all() else np.where(mask, values, np.array(fill, values.dtype))
 
 
 def _raw(kind: type[Any], **values: Any) -> Any:

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mfcp.matching import exact
+from mfcp.matching import exact, milp
 from mfcp.matching.engines.base import Engine, Found
+from mfcp.matching.engines.greedy import Greedy
 from mfcp.matching.problem import Floats, MatchingProblem
 
 
@@ -17,6 +18,7 @@ class Enumerate(Engine):
     name: ClassVar[str] = "enumerate"
     takes_price: ClassVar[bool] = True
     takes_zeta: ClassVar[bool] = True
+    takes_extended: ClassVar[bool] = True
 
     def match(
         self, problem: MatchingProblem, *, price: Floats | None, time_limit: float, start: list[Any] | None
@@ -31,11 +33,13 @@ class Milp(Engine):
 
     name: ClassVar[str] = "milp"
     takes_price: ClassVar[bool] = True
+    takes_extended: ClassVar[bool] = True
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """HiGHS on one round, from nothing."""
-        assignment, bound = exact.milp_round(problem, price, time_limit)
-        return Found(assignment[None], np.array([bound]))
+        """HiGHS on one round, from a greedy plan where there is one: its value closes most pairs."""
+        first = Greedy().match_round(problem, price=price, time_limit=time_limit, start=None).assignment[0]
+        plan, bound = milp.milp_round(problem, price, time_limit, None if first[0] < 0 else first)
+        return Found(plan[None], np.array([bound]))
 
 
 class Exact(Engine):

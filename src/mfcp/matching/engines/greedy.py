@@ -1,0 +1,110 @@
+"""List scheduling with a price of reliability: the baseline, and what the exact engines start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mfcp.matching.bounds import simple_bound
+from mfcp.matching.engines.base import Engine, Found
+from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, objective_value, reliability, violations
+
+_TRIES = 12  # prices of reliability between the one that is too low and the one that is enough
+
+
+class Greedy(Engine):
+    """Longest processing time first, generalised to unrelated clusters [Graham1969]_; a rule of thumb, no search.
+
+    Tasks go in order of deadline, then longest first, each to where it is done soonest (with the objective's weights on
+    busy time and cost) less q times its reliability. The price q is bisected until the mean reliability is gamma:
+    balance and reliability are bought together, since a repair afterwards would undo the balance.
+
+    .. [Graham1969] R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Applied Mathematics 17, 1969.
+    """
+
+    name: ClassVar[str] = "greedy"
+    takes_price: ClassVar[bool] = True
+    takes_zeta: ClassVar[bool] = True
+    takes_extended: ClassVar[bool] = True
+
+    def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
+        """The best of a dozen lists that holds, or none; neither a limit nor a start matters."""
+        bound = simple_bound(problem, None if price is None else np.asarray(price))
+        if price is None and problem.reachable_gamma() < problem.gamma - SLACK:
+            bound = np.asarray(np.inf)
+        best, least = np.full(problem.tasks, -1), np.inf
+        for plan in _plans(problem, price) if np.isfinite(bound) else ():
+            short = max(float(problem.gamma - reliability(plan, problem.A)), 0.0)
+            value = float(objective_value(problem, plan)) + (price or 0.0) * short
+            broken = {name for name, excess in violations(problem, plan).items() if excess > 0}
+            if value < least and not broken - (set() if price is None else {"reliability"}):
+                best, least = plan, value
+        return Found(best[None], bound[None].astype(np.float64))
+
+
+def _plans(problem: MatchingProblem, price: float | None) -> Iterator[Ints]:
+    """Plans that hold in all but perhaps reliability, at prices of reliability from low to high and between."""
+    fastest = problem.T.min(axis=0).astype(np.float64)
+    work = fastest.sum()
+    for order in _orders(problem, fastest):
+        low, high = np.log(work / problem.tasks), np.log(work * 100.0)  # a second's worth of a task, of a whole round
+        found = False
+        for q in (0.0, *(() if price is None else (price / problem.tasks,)), np.inf):
+            plan = _list(problem, order, q)
+            if plan is None:
+                continue
+            found = True
+            yield plan
+            if q == 0.0 and reliability(plan, problem.A) >= problem.gamma:
+                return
+        for _ in range(_TRIES):
+            middle = (low + high) / 2
+            plan = _list(problem, order, float(np.exp(middle)))
+            if plan is not None:
+                found = True
+                yield plan
+            if plan is not None and reliability(plan, problem.A) >= problem.gamma - SLACK:
+                high = middle
+            else:
+                low = middle
+        if found:
+            return
+
+
+def _orders(problem: MatchingProblem, fastest: Floats) -> Iterator[Ints]:
+    """Longest first, then by the largest share of a capacity; deadlines come first in both."""
+    due = np.full(problem.tasks, np.inf) if problem.deadline is None else problem.deadline
+    yield np.lexsort((-fastest, due))
+    if problem.capacities:
+        share = np.zeros(problem.tasks)
+        for capacity in problem.capacities:
+            room = np.where(capacity.limit > 0, capacity.limit, np.inf)[:, None]
+            least = np.where(problem.allowed, capacity.use / room, np.inf).min(axis=0)
+            share = np.maximum(share, np.where(np.isfinite(least), least, 0.0))
+        yield np.lexsort((-share, due))
+
+
+def _list(problem: MatchingProblem, order: Ints, price: float) -> Ints | None:
+    """The plan at a price of reliability; inf minds reliability first and everything else only between equals."""
+    from mfcp.matching.construct import construct
+
+    M, N = problem.T.shape
+    weights, R = problem.objective, len(problem.capacities)
+    scale = np.array([weights.makespan, weights.total_time, weights.cost])
+    if not np.isfinite(price):
+        scale, price = scale * 1e-12 / max(float(problem.T[np.isfinite(problem.T)].max()), 1e-300), 1.0
+    use, limit = np.zeros((R, M, N)), np.zeros((R, M))
+    for r, capacity in enumerate(problem.capacities):
+        use[r], limit[r] = capacity.use, capacity.limit
+    plan = np.full(N, -1)
+    done = construct(
+        problem.T, problem.A, order, scale, price,
+        np.zeros((0, 0)) if problem.cost is None or not weights.cost else np.asarray(problem.cost),
+        np.zeros(M) if problem.backlog is None else np.asarray(problem.backlog),
+        np.zeros((0, 0)) if problem.zeta is None else problem.zeta,
+        np.zeros(0) if problem.deadline is None else np.asarray(problem.deadline),
+        use, limit, SLACK, plan,
+    )  # fmt: skip
+    return plan if done else None
