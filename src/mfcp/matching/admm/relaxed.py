@@ -27,6 +27,7 @@ from mfcp.matching.large.candidates import Row
 from mfcp.matching.problem import Bools, Floats, MatchingProblem
 
 START_RHO = 10.0  # over sqrt(M N): good on three instance families and four sizes, of seeds that no benchmark reports
+SETTLED = 1e-9  # relative change of a cluster's multipliers at which their coordinate descent stops
 SWEEPS = 60  # of the tiny dual of a cluster's rows at most; one is exact when time is the only row
 
 
@@ -61,6 +62,7 @@ class RelaxedMatching:
         self.limit = np.stack([np.zeros(M), *(row.limit / by for row, by in zip(rows, scales[1:], strict=True))])
         self.backlog = problem.backlog
         self.raise_floor(least_end(problem))
+        self.guess = np.zeros_like(self.limit)  # of the next projection's multipliers
         self.weight = problem.objective.makespan
         linear = problem.linear()
         self.linear = None if linear is None else linear.T / self.unit
@@ -85,14 +87,19 @@ class RelaxedMatching:
         z[-1] = self.need / M
         return State(z, np.zeros_like(z), START_RHO / float(np.sqrt(M * N)))
 
-    def raise_floor(self, floor: float) -> None:
+    def raise_floor(self, floor: float) -> float:
         """Charge min(backlog, floor) on every cluster, where no plan ends before `floor` seconds.
 
         A cluster without tasks does not wait for its backlog, which is not linear; but such a plan, too, ends after
         the charge. So a better bound of the makespan makes the relaxation better.
+
+        Returns:
+            By how much the largest charge rose, relative to the floor.
         """
-        if self.backlog is not None:
-            self.limit[0] = -np.minimum(self.backlog, floor) / self.unit
+        if self.backlog is None:
+            return 0.0
+        before, self.limit[0] = self.limit[0].copy(), -np.minimum(self.backlog, floor) / self.unit
+        return float((before - self.limit[0]).max()) * self.unit / floor
 
     def resource_step(self, point: Floats, rho: float) -> Floats:
         """Each cluster's (x_i, τ_i, q_i): projection on its rows and on q_i = a_i·x_i."""
@@ -126,7 +133,7 @@ class RelaxedMatching:
         LB = Σ_j min_i (Σ_r μ_ri use_rij + c_ij - η a_ij) + η gamma N - Σ_ri μ_ri limit_ri
         """
         least = np.where(self.allowed, self._cost(prices), np.inf).min(axis=1).sum()
-        charged = np.where(prices.rows > 0, prices.rows * self.limit, 0.0).sum()
+        charged = (prices.rows * np.where(prices.rows > 0, self.limit, 0.0)).sum()  # limits may be inf
         return self.unit * float(least + prices.reliability * self.need - charged)
 
     def charges(self, prices: Multipliers) -> Floats:
@@ -162,7 +169,7 @@ class RelaxedMatching:
         # Rows at x0 = p + a lift, where no row would hold back; a row's excess is what its multiplier must take away.
         excess = np.einsum("knm,nm->km", self.use, p) + self.use_a * lift - self.limit
         excess[0] -= level
-        multipliers = nonnegative_quadratic(self.gram, excess)
+        multipliers = self.guess = nonnegative_quadratic(self.gram, excess, self.guess)
         x = p + self.a * (lift + (multipliers * self.use_a).sum(axis=0) / self.e)
         for use, multiplier in zip(self.use, multipliers, strict=True):
             x -= use * multiplier
@@ -182,21 +189,22 @@ def trivial_bound(problem: MatchingProblem) -> float:
     return problem.objective.makespan * least_end(problem) + least
 
 
-def nonnegative_quadratic(gram: Floats, linear: Floats) -> Floats:
+def nonnegative_quadratic(gram: Floats, linear: Floats, start: Floats) -> Floats:
     """argmin over m >= 0 of m·G m / 2 - linear·m for every last index, by coordinate descent; exact for one row.
 
     Args:
         gram: (K, K, M) positive semidefinite for each of M problems.
         linear: (K, M); -inf keeps a coordinate at 0.
+        start: (K, M) a guess, >= 0.
     """
-    result = np.zeros_like(linear)
+    result = start.copy()
     diagonal = np.maximum(np.einsum("kkm->km", gram), 1e-12)
     for _ in range(SWEEPS if len(linear) > 1 else 1):
         before = result.copy()
         for k in range(len(linear)):
-            slope = linear[k] - np.einsum("lm,lm->m", gram[k], result)
+            slope = linear[k] - (gram[k] * result).sum(axis=0)
             result[k] = np.maximum(result[k] + slope / diagonal[k], 0.0)
-        if np.abs(result - before).max() <= 1e-12 * result.max(initial=1e-300):
+        if np.abs(result - before).max() <= SETTLED * result.max():
             break
     return result
 

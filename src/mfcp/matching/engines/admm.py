@@ -63,10 +63,10 @@ class Admm(Engine):
                 if certified > bound:
                     bound, prices = certified, now
                 value = min(value, blocks.value(candidate))
-            if blocks.linear is None:
-                blocks.raise_floor(bound / blocks.weight)
+            risen = 0.0 if blocks.linear is not None else blocks.raise_floor(bound / blocks.weight)
             close = not blocks.rows and value <= bound * (1.0 + self.tolerance)  # `value` does not look at the rows
-            if stop or close or state.residual <= 0.1 * self.tolerance:
+            rests = close or state.residual <= 0.1 * self.tolerance
+            if stop or (rests and risen <= self.tolerance):
                 break
         return state, prices, bound, value
 
