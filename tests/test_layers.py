@@ -23,7 +23,7 @@ LAYERS = (
     {"data", "predictors", "rules"},
     {"methods"},
     {"evaluation"},
-    {"settings", "tracking"},
+    {"settings", "tracking", "matrices"},
     {"stages", "cli"},
 )
 RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mfcp.errors import DataError, SettingsError, guarded
+from mfcp.errors import DataError, InfeasibleError, SettingsError, guarded
 
-ENGINES = ("auto", "exact", "enumerate", "milp")
+if TYPE_CHECKING:
+    from mfcp.matching.problem import MatchingProblem, Solution
+
+ENGINES = ("admm", "auto", "dual", "enumerate", "exact", "greedy", "milp", "pop")  # static: --help imports none of them
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -40,20 +46,44 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--params", type=Path, metavar="FILE", help="all other settings (default: params.yaml)")
     bench.set_defaults(run=_benchmark)
 
-    solve = commands.add_parser("solve", help="match given times and reliabilities")
-    solve.add_argument("--times", type=Path, required=True, metavar="FILE", help=".npy or CSV, M rows × N columns, s")
-    solve.add_argument("--reliability", type=Path, required=True, metavar="FILE", help="the same shape, in [0, 1]")
-    solve.add_argument("--gamma", type=float, required=True, metavar="G", help="least mean reliability")
-    solve.add_argument("--engine", choices=ENGINES, default="auto")
-    solve.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="seconds (60)")
-    solve.add_argument("--out", type=Path, metavar="FILE", help="JSON file (default: standard output)")
-    solve.set_defaults(run=_solve)
+    _add_solve(commands)
 
     table = commands.add_parser("table", help="print the comparison table of a metrics.json")
     table.add_argument("metrics", type=Path, metavar="FILE")
     table.add_argument("--all", action="store_true", help="every setting, not the pooled table alone")
     table.set_defaults(run=_table)
     return parser
+
+
+def _add_solve(commands: Any) -> None:
+    solve = commands.add_parser(
+        "solve",
+        help="match given times and reliabilities",
+        description="Match N tasks to M clusters. A FILE is .npy or CSV without header: a matrix or a line of numbers.",
+    )
+    solve.add_argument("--times", type=Path, required=True, metavar="FILE", help="M × N seconds")
+    solve.add_argument("--reliability", type=Path, required=True, metavar="FILE", help="M × N probabilities of success")
+    solve.add_argument("--gamma", type=float, required=True, metavar="G", help="least mean reliability of the N tasks")
+    solve.add_argument("--engine", choices=ENGINES, default="auto", help="default: auto, by size")
+    solve.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="seconds (60)")
+    solve.add_argument("--allowed", type=Path, metavar="FILE", help="M × N, 0 where a task may not run, else 1")
+    solve.add_argument("--backlog", type=Path, metavar="FILE", help="M seconds until each cluster is free")
+    solve.add_argument("--deadline", type=Path, metavar="FILE", help="N seconds by which a task is done, inf for none")
+    solve.add_argument("--max-tasks", metavar="K", help="tasks of a cluster at most: a number, or a FILE of M")
+    solve.add_argument(
+        "--capacity",
+        action="append",
+        default=[],
+        metavar="NAME=USE:LIMIT",
+        help="a resource: what each task uses (FILE, N or M × N) and what each cluster has (FILE of M, or a number)",
+    )
+    solve.add_argument("--zeta", type=Path, metavar="FILE", help="N + 1 or M × (N + 1): factor of n tasks side by side")
+    solve.add_argument("--cost", type=Path, metavar="FILE", help="M × N money")
+    solve.add_argument(
+        "--weights", metavar="a=1,…", help="objective: makespan, total_time, cost; 0 if left out (makespan=1)"
+    )
+    solve.add_argument("--out", type=Path, metavar="FILE", help="JSON file (default: JSON on standard output)")
+    solve.set_defaults(run=_solve)
 
 
 def _positive(text: str) -> int:
@@ -125,42 +155,77 @@ def default_params() -> Path:
 
 
 def _solve(options: argparse.Namespace) -> None:
-    from mfcp.files import write_json
+    from mfcp.files import output_folder, write_json
+    from mfcp.matching.infeasible import explain_infeasible
     from mfcp.matching.planning import require_feasible, solve
-    from mfcp.matching.problem import MatchingProblem, reliability
+    from mfcp.matrices import read_problem
 
-    problem = MatchingProblem(_matrix(options.times), _matrix(options.reliability), options.gamma)
-    if problem.T.ndim != 2:
-        raise DataError(f"{options.times}: expected M rows × N columns, got shape {problem.T.shape}")
+    if not options.time_limit > 0:
+        raise SettingsError(f"--time-limit: expected seconds above 0, got {options.time_limit}")
+    problem = read_problem(options)
+    if options.out:
+        output_folder(options.out.parent)
     require_feasible(problem)
-    solution = solve(problem, options.engine, time_limit=options.time_limit)
-    result = {
+    with _only_ours():
+        solution = solve(problem, options.engine, time_limit=options.time_limit)
+        if solution.status == "infeasible":
+            raise InfeasibleError(explain_infeasible(problem).message)
+    if solution.status == "failed":
+        raise SettingsError(
+            f"engine '{solution.engine}' found no plan in {solution.seconds:.1f} s, nor a proof that there is none; "
+            "raise --time-limit or choose another --engine"
+        )
+    result = _outcome(problem, solution)
+    if not options.out:
+        print(json.dumps(result))
+        return
+    write_json(options.out, result)
+    bound, gap = (f"{result[key]:.6g}" if result[key] is not None else "none" for key in ("lower_bound", "gap"))
+    print(
+        f"{options.out}: {result['status']}, objective {result['objective']:.6g} (bound {bound}, gap {gap}), "
+        f"makespan {result['makespan']:.6g} s, reliability {result['reliability']:.4f} (gamma {result['gamma']:g}), "
+        f"engine {result['engine']}, {result['seconds']:.2f} s"
+    )
+
+
+def _outcome(problem: MatchingProblem, solution: Solution) -> dict[str, Any]:
+    """What `mfcp solve` tells of one round; None where there is no bound."""
+    from math import isfinite
+
+    from mfcp.matching.problem import busy, reliability
+
+    bound, gap = float(solution.lower_bound), float(solution.gap)
+    return {
         "assignment": solution.assignment.tolist(),
+        "objective": float(solution.objective),
         "makespan": float(solution.makespan),
-        "lower_bound": float(solution.lower_bound),
+        "lower_bound": bound if isfinite(bound) else None,
+        "gap": gap if isfinite(gap) else None,
         "reliability": float(reliability(solution.assignment, problem.A)),
-        "gamma": options.gamma,
+        "gamma": float(problem.gamma),
+        "busy": busy(solution.assignment, problem.T, problem.zeta).tolist(),
         "status": str(solution.status),
         "engine": solution.engine,
         "seconds": solution.seconds,
     }
-    if options.out:
-        write_json(options.out, result)
-    else:
-        print(json.dumps(result))
 
 
-def _matrix(path: Path) -> Any:
-    import numpy as np
+@contextmanager
+def _only_ours() -> Iterator[None]:
+    """Nothing on the process's standard output: HiGHS leaves notes there, where a script expects JSON alone."""
+    import ctypes
 
+    sys.stdout.flush()
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
     try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (ValueError, OSError, EOFError) as error:
-        raise DataError(f"{path}: not a numeric .npy or CSV matrix ({error})") from None
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)  # what C has buffered goes nowhere, too
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _table(options: argparse.Namespace) -> None:
