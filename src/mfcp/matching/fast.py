@@ -27,7 +27,9 @@ from mfcp.matching.objective import RelaxedProblem
 
 _ATTEMPTS = np.array(ATTEMPTS, np.float64)
 _TUNING = np.array([CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, POLISH_STEPS, REFINEMENTS])
-_WORTH = 10_000  # entries times clusters below which a second thread costs more than it gains
+# What a thread must have to do to be worth its wake-up of 0.1-0.2 ms, in entries of T: about a millisecond of solving.
+_WORTH = 4_000
+_OVERHEAD = 60  # entries that take as long as what a round costs whatever its size
 
 
 def solve_rounds(
@@ -50,7 +52,7 @@ def solve_rounds(
             X, p, q, steps, residual,
         )  # fmt: skip
 
-    _over_rounds(work, B, M * M * N)
+    _over_rounds(work, B, M * N + _OVERHEAD)
     return DualPoint(*(torch.from_numpy(value) for value in (X, p, q, steps, residual)))
 
 
@@ -66,7 +68,7 @@ def respond(problem: RelaxedProblem, X: Tensor, p: Tensor, q: Tensor, G: Tensor)
     def work(first: int, last: int) -> None:
         respond_range(T, A, *values, REFINEMENTS, first, last, grad_T, grad_A)  # type: ignore[call-arg]
 
-    _over_rounds(work, B, M * M * N // 8)
+    _over_rounds(work, B, (M * N + _OVERHEAD) // 12)  # one step, not a dozen
     return torch.from_numpy(grad_T), torch.from_numpy(grad_A)
 
 

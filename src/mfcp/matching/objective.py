@@ -10,6 +10,8 @@ from torch import Tensor
 from mfcp.errors import DataError, InfeasibleError, SettingsError
 from mfcp.matching.speedup import SpeedUp
 
+_LONGEST = torch.finfo(torch.float64).max
+
 
 @dataclass(frozen=True)
 class RelaxedProblem:
@@ -107,11 +109,12 @@ def relaxed_problem(
         T, A = T.reshape(flat).masked_fill(forbidden, 0.0), A.reshape(flat).masked_fill(forbidden, 0.0)
         _no_empty_column(forbidden, batch)
     T, A = T.reshape(flat), A.reshape(flat)
-    _check(T.detach(), (T.detach() >= 0) & T.detach().isfinite(), batch, "T", "a finite time >= 0 in seconds")
-    _check(A.detach(), (A.detach() >= 0) & (A.detach() <= 1), batch, "A", "a probability in [0, 1]")
+    _check(T.detach(), _LONGEST, batch, "T", "a finite time >= 0 in seconds")
+    _check(A.detach(), 1.0, batch, "A", "a probability in [0, 1]")
     level = _per_round(gamma, "gamma", batch, T)
-    if not bool(((level >= 0) & (level <= 1)).all()):
-        raise DataError(f"gamma must lie in [0, 1], got {level.min():.6g} to {level.max():.6g}")
+    least, most = level.aminmax()
+    if not (least >= 0 and most <= 1):
+        raise DataError(f"gamma must lie in [0, 1], got {least:.6g} to {most:.6g}")
     weights = {name: _weight(value, name, batch, T) for name, value in (("beta", beta), ("lam", lam), ("tau", tau))}
     return RelaxedProblem(T, A, forbidden, level, **weights, batch=batch, speedup=speedup)
 
@@ -237,8 +240,9 @@ def _per_round(value: Tensor | float, name: str, batch: torch.Size, like: Tensor
 
 def _weight(value: Tensor | float, name: str, batch: torch.Size, like: Tensor) -> Tensor:
     weight = _per_round(value, name, batch, like)
-    if not bool(((weight > 0) & weight.isfinite()).all()):
-        raise SettingsError(f"{name} must be positive and finite, got {weight.min():.6g} to {weight.max():.6g}")
+    least, most = weight.aminmax()
+    if not (least > 0 and most <= _LONGEST):
+        raise SettingsError(f"{name} must be positive and finite, got {least:.6g} to {most:.6g}")
     return weight
 
 
@@ -251,8 +255,10 @@ def _no_empty_column(forbidden: Tensor, batch: torch.Size) -> None:
         )
 
 
-def _check(value: Tensor, good: Tensor, batch: torch.Size, name: str, expected: str) -> None:
-    if not bool(good.all()):
+def _check(value: Tensor, largest: float, batch: torch.Size, name: str, expected: str) -> None:
+    least, most = value.aminmax()  # NaN if there is one; and no temporary of the size of T
+    if not (least >= 0 and most <= largest):
+        good = (value >= 0) & (value <= largest)
         where, cluster, task = (int(i) for i in (~good).nonzero()[0])
         raise DataError(
             f"{round_name(where, batch)}: {name}[{cluster}, {task}] = {value[where, cluster, task]:.6g}: "
