@@ -54,6 +54,11 @@ def test_fit_recovers_the_curve():
         (lambda: SpeedUp.fit([0.5, 2], [1.0, 0.9]), DataError, "n >= 1"),
         (lambda: SpeedUp.fit([2, 2], [0.9, 0.9]), DataError, "two different n"),
         (lambda: SpeedUp.fit([], []), DataError, "no co-location"),
+        (
+            lambda: relaxed_solution(*rounds(4, 5, 2), 5.0, 0.1, 0.1, speedup=CURVE),
+            SettingsError,
+            "for 3 clusters, T has 4",
+        ),
     ],
 )
 def test_bad_curves_are_refused(call, error, message):
@@ -79,6 +84,36 @@ def test_restarts_never_hurt_and_the_result_is_stationary():
         assert (found.X.sum(1) - 1).abs().max() < 1e-12
     assert (values[1] <= values[0] + 1e-9).all()
     assert (values[1] < values[0] - 1e-4).any()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("shape", [(1, 4, 4), (3, 5, 16), (4, 9, 6)], ids=str)
+def test_engines_find_the_same_local_optima(shape, masked):
+    T, A, gamma = rounds(*shape, seed=4, tight=0.4)
+    allowed = torch.rand(T.shape, generator=torch.Generator().manual_seed(0)) < 0.7 if masked else None
+    if masked:
+        allowed[:, 0] = True
+        gamma = torch.minimum(gamma, A.masked_fill(~allowed, 0).amax(1).mean(1) - 0.01)
+    found = [
+        relaxed_solution(
+            T, A, gamma, 20.0, 0.01, 0.03, speedup=SpeedUp(0.6, 1.5), allowed=allowed, restarts=3, engine=engine
+        ).require()
+        for engine in ("torch", "compiled")
+    ]
+    for name in ("X", "p", "q", "status"):
+        assert torch.allclose(*(getattr(one, name).double() for one in found), rtol=1e-5, atol=1e-7), name
+    if masked:
+        assert (found[1].X[~allowed] == 0).all()
+
+
+def test_a_warm_start_stays_on_its_branch_under_both_engines():
+    T, A, gamma = rounds(3, 5, 8, seed=3)
+    base = relaxed_solution(T, A, gamma, 10.0, 0.03, 0.05, speedup=CURVE)
+    cold = base.steps
+    for engine in ("torch", "compiled"):
+        near = relaxed_solution(T * 1.001, A, gamma, 10.0, 0.03, 0.05, speedup=CURVE, start=base, engine=engine)
+        assert (near.require().X - base.X).abs().max() < 0.05
+        assert (near.steps < cold).all()
 
 
 def three_gradients(beta, lam, tau, samples):

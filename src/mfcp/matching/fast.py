@@ -72,6 +72,29 @@ def respond(problem: RelaxedProblem, X: Tensor, p: Tensor, q: Tensor, G: Tensor)
     return torch.from_numpy(grad_T), torch.from_numpy(grad_A)
 
 
+def descend(
+    problem: RelaxedProblem, start: Tensor, *, max_steps: int, tolerance: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`parallel._descend` on the CPU from plans (R · B, M, N), R starts of the B rounds of the problem."""
+    from mfcp.matching.compiled_parallel import descend_range
+
+    assert problem.speedup is not None  # only such problems come here
+    M, N = problem.T.shape[1:]
+    curve = [np.broadcast_to(value, M).copy() for value in (problem.speedup.floor, problem.speedup.decay)]
+    mask = np.empty((0, M, N), bool) if problem.forbidden is None else _array(problem.forbidden)
+    values = [_array(value) for value in (problem.gamma, problem.beta, problem.lam, problem.tau)]
+    T, A, X = _array(problem.T), _array(problem.A), _array(start).copy()
+    steps, residual, value = np.empty(len(X), np.int64), np.empty(len(X)), np.empty(len(X))
+
+    def work(first: int, last: int) -> None:
+        descend_range(  # type: ignore[call-arg]
+            T, A, mask, *values, *curve, max_steps, tolerance, first, last, X, steps, residual, value
+        )
+
+    _over_rounds(work, len(X), M * N + _OVERHEAD)
+    return torch.from_numpy(X), torch.from_numpy(steps), torch.from_numpy(residual), torch.from_numpy(value)
+
+
 def _array(value: Tensor) -> np.ndarray:
     return value.detach().contiguous().numpy()
 

@@ -88,13 +88,19 @@ def relaxed_problem(
     Raises:
         DataError: wrong shapes, dtypes or devices; non-finite or negative times; probabilities outside [0, 1].
         InfeasibleError: a task with no allowed cluster.
-        SettingsError: beta, lam or tau not positive and finite, or of a shape that does not broadcast to the batch.
+        SettingsError: beta, lam or tau not positive and finite, or of a shape that does not broadcast to the batch;
+            a speed-up for another number of clusters.
     """
     T, A = _matrix(T, "T"), _matrix(A, "A")
     if T.shape != A.shape:
         raise DataError(f"T has shape {tuple(T.shape)} but A has {tuple(A.shape)}; both must be (..., M, N)")
     if T.device != A.device:
         raise DataError(f"T is on {T.device} but A on {A.device}; move both to one device")
+    if speedup is not None and not {len(speedup.floor), len(speedup.decay)} <= {1, T.shape[-2]}:
+        raise SettingsError(
+            f"speedup is for {max(len(speedup.floor), len(speedup.decay))} clusters, T has {T.shape[-2]}; "
+            "give floor and decay as one number, or one per cluster"
+        )
     batch = T.shape[:-2]
     flat = (-1, *T.shape[-2:])
     forbidden = None

@@ -22,7 +22,9 @@ _TOLERANCE = 1e-11
 _SPREAD = 2.0  # standard deviation of the logits of a random starting plan
 
 
-def solve_locally(problem: RelaxedProblem, *, restarts: int, start: Tensor | None = None) -> DualPoint:
+def solve_locally(
+    problem: RelaxedProblem, *, restarts: int, start: Tensor | None = None, compiled: bool = False
+) -> DualPoint:
     """The best local optimum of every round over several starts; prices p are weights of the clusters' busy times.
 
     Every step is the best of two Newton steps and one of mirror descent, so the objective never rises; near an optimum
@@ -33,6 +35,7 @@ def solve_locally(problem: RelaxedProblem, *, restarts: int, start: Tensor | Non
         problem: rounds with a `speedup`, gamma within reach.
         restarts: number of starting plans, the first uniform, the others random.
         start: (B, M, N) plans to start from instead.
+        compiled: take the steps in `compiled_parallel.py`, which is for the CPU.
     """
     B, M, N = problem.T.shape
     if start is None:
@@ -46,22 +49,33 @@ def solve_locally(problem: RelaxedProblem, *, restarts: int, start: Tensor | Non
     X = interior_plan(many, plans)
     if start is not None:  # stay on its branch, unless gamma is crossed
         X = torch.where((margin(many, plans) > 0)[:, None, None], plans, X)
-    steps = torch.zeros(len(X), dtype=torch.long, device=X.device)
-    for _ in range(_STEPS):
-        _, residual = _stationarity(many, X)
-        live = residual > _TOLERANCE
-        if not bool(live.any()):
-            break
-        steps += live.long()
-        X = torch.where(live[:, None, None], _step(many, X), X)
-    _, residual = _stationarity(many, X)
-    value = torch.where(residual <= 1e-6, objective(many, X), torch.inf).reshape(-1, B)
+    if compiled:
+        from mfcp.matching import fast
+
+        X, steps, residual, value = fast.descend(problem, X, max_steps=_STEPS, tolerance=_TOLERANCE)
+    else:
+        X, steps, residual, value = _descend(many, X)
+    value = torch.where(residual <= 1e-6, value, torch.inf).reshape(-1, B)
     best = value.argmin(0) * B + torch.arange(B, device=X.device)
     X = X[best]
     factor, _, _ = _curve(problem, X.sum(2))
     p = torch.softmax(problem.beta[:, None] * factor * (problem.T.detach() * X).sum(2), 1)
     q = problem.lam / margin(problem, X).detach()
     return DualPoint(X, p, q, steps.reshape(-1, B).sum(0), residual[best])
+
+
+def _descend(problem: RelaxedProblem, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Plans after at most `_STEPS` steps from X, the steps, the residuals and the objectives of each."""
+    steps = torch.zeros(len(X), dtype=torch.long, device=X.device)
+    for _ in range(_STEPS):
+        _, residual = _stationarity(problem, X)
+        live = residual > _TOLERANCE
+        if not bool(live.any()):
+            break
+        steps += live.long()
+        X = torch.where(live[:, None, None], _step(problem, X), X)
+    _, residual = _stationarity(problem, X)
+    return X, steps, residual, objective(problem, X)
 
 
 def respond(problem: RelaxedProblem, X: Tensor, good: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:

@@ -119,7 +119,12 @@ def solve_relaxed(
         from mfcp.matching import parallel
 
         safe = replace(problem, gamma=torch.where(infeasible, 0.0, problem.gamma))
-        point = parallel.solve_locally(safe, restarts=restarts, start=None if start is None else start.X)
+        point = parallel.solve_locally(
+            safe,
+            restarts=restarts,
+            start=None if start is None else start.X,
+            compiled=use_compiled(problem, engine),
+        )
     elif use_compiled(problem, engine):
         from mfcp.matching import fast
 
