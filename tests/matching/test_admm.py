@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.optimize import linprog, nnls
 
 from mfcp.errors import InfeasibleError, SettingsError
-from mfcp.matching.admm.core import iterate, project_simplex
-from mfcp.matching.admm.relaxed import Multipliers, RelaxedMatching, nonnegative_quadratic
+from mfcp.matching.admm.core import iterate, nonnegative_quadratic, project_knapsack, project_simplex
+from mfcp.matching.admm.relaxed import Multipliers, RelaxedMatching
 from mfcp.matching.engines.admm import Admm
 from mfcp.matching.large.candidates import rows_of
 from mfcp.matching.planning import solve
@@ -84,6 +84,24 @@ def test_simplex_projection_meets_its_optimality_conditions(seed, size, inside):
         assert (point[row][~used] <= level + 1e-12).all()
         np.testing.assert_allclose((point[row] - x[row])[used], level, atol=1e-12)
         assert abs(total[row] - radius[row]) < 1e-12 or (inside and abs(level) < 1e-12)
+
+
+@given(seeds, st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_knapsack_projection_meets_its_optimality_conditions(seed, size):
+    rng = np.random.default_rng(seed)
+    point, weight, limit = 2 * rng.standard_normal((4, size)), rng.uniform(0.2, 3, size), rng.uniform(0.1, 3, 4)
+    point[1, 1:] = -np.inf
+    x = project_knapsack(point, weight, limit)
+    total = x @ weight
+    assert (x >= 0).all()
+    assert (total <= limit + 1e-12).all()
+    for row in range(4):
+        used = x[row] > 0
+        price = ((point[row] - x[row]) / weight)[used].max(initial=0.0)
+        np.testing.assert_allclose((point[row] - x[row])[used], price * weight[used], atol=1e-12)
+        assert (point[row][~used] <= price * weight[~used] + 1e-12).all()
+        assert price < 1e-12 or abs(total[row] - limit[row]) < 1e-12
 
 
 @given(seeds, st.integers(1, 4))

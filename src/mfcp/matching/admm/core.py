@@ -38,6 +38,8 @@ BALANCED = 2.0  # residuals within this factor of each other leave rho alone
 MOST_CHANGE = 5.0  # of rho at once
 RESTART_AFTER = 30  # iterations at least from one restart to the next,
 RESTART_SHARE = 0.4  # and this share of all iterations so far
+SETTLED = 1e-9  # relative change of multipliers at which their coordinate descent stops
+SWEEPS = 60  # of that descent at most
 TINY = 1e-100
 
 
@@ -132,6 +134,62 @@ def project_simplex(point: Floats, radius: Floats | float = 1.0, *, inside: bool
         used = (falling * np.arange(1, point.shape[-1] + 1) > excess).sum(axis=-1, keepdims=True)
     level = np.take_along_axis(excess, used - 1, axis=-1) / used
     result: Floats = np.maximum(point - (np.maximum(level, 0.0) if inside else level), 0.0)
+    return result
+
+
+def project_knapsack(point: Floats, weight: Floats, limit: Floats) -> Floats:
+    """Nearest x >= 0 with weight·x <= limit along the last axis; exact, by sorting.
+
+    Args:
+        point: (..., K); an entry of -inf stays 0.
+        weight: (K,) > 0.
+        limit: (...) >= 0.
+    """
+    ratio = point / weight
+    order = np.argsort(-ratio, axis=-1)
+    falling, squares = np.take_along_axis(ratio, order, axis=-1), (weight**2)[order]
+    summed = np.cumsum(np.where(np.isfinite(falling), falling, 0.0) * squares, axis=-1)
+    price = (summed - np.asarray(limit)[..., None]) / np.cumsum(squares, axis=-1)
+    last = np.maximum((falling > price).sum(axis=-1, keepdims=True) - 1, 0)
+    result: Floats = np.maximum(point - np.maximum(np.take_along_axis(price, last, axis=-1), 0.0) * weight, 0.0)
+    return result
+
+
+def nonnegative_quadratic(gram: Floats, linear: Floats, start: Floats) -> Floats:
+    """argmin over m >= 0 of m·G m / 2 - linear·m for every last index: exact for one row and two, else by descent.
+
+    Args:
+        gram: (K, K, M) positive semidefinite for each of M problems.
+        linear: (K, M); -inf keeps a coordinate at 0.
+        start: (K, M) a guess, >= 0.
+    """
+    diagonal = np.maximum(np.einsum("kkm->km", gram), 1e-12)
+    alone: Floats = np.maximum(linear / diagonal, 0.0)
+    if len(linear) == 1:
+        return alone
+    if len(linear) == 2:
+        return _pair(gram, linear, alone)
+    result = start.copy()
+    for _ in range(SWEEPS):
+        before = result.copy()
+        for k in range(len(linear)):
+            slope = linear[k] - (gram[k] * result).sum(axis=0)
+            result[k] = np.maximum(result[k] + slope / diagonal[k], 0.0)
+        if np.abs(result - before).max() <= SETTLED * result.max():
+            break
+    return result
+
+
+def _pair(gram: Floats, linear: Floats, alone: Floats) -> Floats:
+    """Two multipliers: both if both come out positive, else the one that leaves the other no wish to be."""
+    (a, b), c = (gram[0, 0], gram[1, 1]), gram[0, 1]
+    finite = np.where(np.isfinite(linear), linear, 0.0)
+    both = np.stack([b * finite[0] - c * finite[1], a * finite[1] - c * finite[0]])
+    determinant = a * b - c**2
+    use_both = (both >= 0).all(axis=0) & np.isfinite(linear).all(axis=0) & (determinant > 1e-12 * a * b)
+    first = linear[1] <= c * alone[0]
+    one = np.stack([np.where(first, alone[0], 0.0), np.where(first, 0.0, alone[1])])
+    result: Floats = np.where(use_both, both / np.where(use_both, determinant, 1.0), one)
     return result
 
 

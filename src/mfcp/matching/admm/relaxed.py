@@ -22,13 +22,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfcp.matching.admm.core import State, project_simplex
+from mfcp.matching.admm.core import State, nonnegative_quadratic, project_simplex
 from mfcp.matching.large.candidates import Row
 from mfcp.matching.problem import Bools, Floats, MatchingProblem
 
 START_RHO = 10.0  # over sqrt(M N): good on three instance families and four sizes, of seeds that no benchmark reports
-SETTLED = 1e-9  # relative change of a cluster's multipliers at which their coordinate descent stops
-SWEEPS = 60  # of the tiny dual of a cluster's rows at most; one is exact when time is the only row
 
 
 @dataclass(frozen=True)
@@ -187,26 +185,6 @@ def trivial_bound(problem: MatchingProblem) -> float:
     linear = problem.linear()
     least = 0.0 if linear is None else float(np.where(problem.allowed, linear, np.inf).min(axis=0).sum())
     return problem.objective.makespan * least_end(problem) + least
-
-
-def nonnegative_quadratic(gram: Floats, linear: Floats, start: Floats) -> Floats:
-    """argmin over m >= 0 of m·G m / 2 - linear·m for every last index, by coordinate descent; exact for one row.
-
-    Args:
-        gram: (K, K, M) positive semidefinite for each of M problems.
-        linear: (K, M); -inf keeps a coordinate at 0.
-        start: (K, M) a guess, >= 0.
-    """
-    result = start.copy()
-    diagonal = np.maximum(np.einsum("kkm->km", gram), 1e-12)
-    for _ in range(SWEEPS if len(linear) > 1 else 1):
-        before = result.copy()
-        for k in range(len(linear)):
-            slope = linear[k] - (gram[k] * result).sum(axis=0)
-            result[k] = np.maximum(result[k] + slope / diagonal[k], 0.0)
-        if np.abs(result - before).max() <= SETTLED * result.max():
-            break
-    return result
 
 
 def _row_norm(rows: Floats) -> float:
