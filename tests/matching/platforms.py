@@ -95,7 +95,7 @@ def every_plan(given):
 
 def holds(excess, given, *, but=()):
     """Whether nothing is exceeded by more than rounding."""
-    size = {"reliability": 1.0, "deadline": np.max(given["T"]), "tasks": 1.0, "memory": 1.0}
+    size = {"allowed": 1.0, "reliability": 1.0, "deadline": np.max(given["T"]), "tasks": 1.0, "memory": 1.0}
     return all(over <= 1e-9 * size[name] for name, over in excess.items() if name not in but)
 
 

@@ -8,27 +8,27 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def construct(T, A, order, weights, price, cost, backlog, zeta, deadline, use, limit, slack, plan):
+def construct(times, reliabilities, order, weights, price, cost, backlog, zeta, deadline, use, limit, slack, plan):
     """Fill `plan` (N,) task by task; whether every task found a cluster where all constraints but reliability hold.
 
     The score of cluster i for task j is weights · (end of i, busy seconds added, cost) - price · a_ij, the end with j
     on i. Tasks with a deadline come first in `order`, earliest first: none that comes later can delay them.
 
     Args:
-        T: (M, N) seconds, inf where not allowed.
-        A: (M, N).
+        times: (N, M) seconds, inf where not allowed; a task's clusters side by side in memory, as in all that follows.
+        reliabilities: (N, M).
         order: (N,) tasks, first to last.
         weights: (3,) of end, busy seconds and cost.
         price: of reliability.
-        cost: (M, N), or (0, 0) for none.
+        cost: (N, M), or (0, 0) for none.
         backlog: (M,).
         zeta: (M, N + 1) or (0, 0) for tasks one after another.
         deadline: (N,), or (0,) for none.
-        use, limit: (R, M, N) and (R, M) of the capacities.
+        use, limit: (R, N, M) and (R, M) of the capacities.
         slack: share of a limit or deadline that may be missed.
         plan: (N,) to fill; -1 where a task found no cluster.
     """
-    M, N = T.shape
+    N, M = times.shape
     summed, busy = np.zeros(M), np.zeros(M)
     count = np.zeros(M, np.int64)
     used = np.zeros((len(use), M))
@@ -38,9 +38,9 @@ def construct(T, A, order, weights, price, cost, backlog, zeta, deadline, use, l
         j = order[place]
         best, least = -1, np.inf
         for i in range(M):
-            if T[i, j] == np.inf:
+            if times[j, i] == np.inf:
                 continue
-            occupied = summed[i] + T[i, j]
+            occupied = summed[i] + times[j, i]
             if together:
                 occupied *= zeta[i, count[i] + 1]
             end = backlog[i] + occupied
@@ -50,18 +50,18 @@ def construct(T, A, order, weights, price, cost, backlog, zeta, deadline, use, l
                     continue
             fits = True
             for r in range(len(use)):
-                fits = fits and used[r, i] + use[r, i, j] <= limit[r, i] * (1.0 + slack)
+                fits = fits and used[r, i] + use[r, j, i] <= limit[r, i] * (1.0 + slack)
             if not fits:
                 continue
-            score = weights[0] * end + weights[1] * (occupied - busy[i]) - price * A[i, j]
+            score = weights[0] * end + weights[1] * (occupied - busy[i]) - price * reliabilities[j, i]
             if priced:
-                score += weights[2] * cost[i, j]
+                score += weights[2] * cost[j, i]
             if score < least or best < 0:
                 best, least = i, score
         plan[j] = best
         if best < 0:
             return False
-        summed[best] += T[best, j]
+        summed[best] += times[j, best]
         count[best] += 1
         busy[best] = summed[best]
         if together:
@@ -69,5 +69,5 @@ def construct(T, A, order, weights, price, cost, backlog, zeta, deadline, use, l
         if dated:
             soonest[best] = min(soonest[best], deadline[j])
         for r in range(len(use)):
-            used[r, best] += use[r, best, j]
+            used[r, best] += use[r, j, best]
     return True

@@ -72,7 +72,8 @@ def solve(
         if prices is not None:
             value[planned] += prices[planned] * np.maximum(which.gamma - reliability(plans, which.A), 0.0)
     status = np.where(np.isposinf(found.bound), "infeasible", np.where(planned, "feasible", "failed"))
-    status[planned & (value <= found.bound + PROVEN * np.abs(found.bound))] = "optimal"
+    bounded = planned & np.isfinite(found.bound)
+    status[bounded] = np.where(value[bounded] <= found.bound[bounded] * (1.0 + PROVEN), "optimal", "feasible")
     return Solution(
         assignment=found.assignment.reshape(*batch, problem.tasks),
         makespan=span.reshape(batch),

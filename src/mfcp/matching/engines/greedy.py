@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,15 +12,17 @@ from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, objective_value, reliability, violations
 
-_TRIES = 12  # prices of reliability between the one that is too low and the one that is enough
+_TRIES = 10  # prices of reliability between the one that is too low and the one that is enough
+_THRIFT = (0.0, 1.0, 4.0)  # how much a task's own seconds count beside when it is done: few or many tasks per cluster
 
 
 class Greedy(Engine):
     """Longest processing time first, generalised to unrelated clusters [Graham1969]_; a rule of thumb, no search.
 
-    Tasks go in order of deadline, then longest first, each to where it is done soonest (with the objective's weights on
-    busy time and cost) less q times its reliability. The price q is bisected until the mean reliability is gamma:
-    balance and reliability are bought together, since a repair afterwards would undo the balance.
+    Tasks go in order of deadline, then longest first, each to where it is done soonest (plus its own seconds there,
+    weighed in three ways, and the objective's weights on busy time and cost) less q times its reliability. The price q
+    is bisected until the mean reliability is gamma: balance and reliability are bought together, since a repair
+    afterwards would undo the balance.
 
     .. [Graham1969] R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Applied Mathematics 17, 1969.
     """
@@ -30,7 +33,7 @@ class Greedy(Engine):
     takes_extended: ClassVar[bool] = True
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """The best of a dozen lists that holds, or none; neither a limit nor a start matters."""
+        """The best of some dozen lists that holds, or none; neither a limit nor a start matters."""
         bound = simple_bound(problem, None if price is None else np.asarray(price))
         if price is None and problem.reachable_gamma() < problem.gamma - SLACK:
             bound = np.asarray(np.inf)
@@ -45,32 +48,39 @@ class Greedy(Engine):
 
 
 def _plans(problem: MatchingProblem, price: float | None) -> Iterator[Ints]:
-    """Plans that hold in all but perhaps reliability, at prices of reliability from low to high and between."""
+    """Plans that hold in all but perhaps reliability."""
     fastest = problem.T.min(axis=0).astype(np.float64)
-    work = fastest.sum()
+    listed = _lister(problem)
     for order in _orders(problem, fastest):
-        low, high = np.log(work / problem.tasks), np.log(work * 100.0)  # a second's worth of a task, of a whole round
         found = False
-        for q in (0.0, *(() if price is None else (price / problem.tasks,)), np.inf):
-            plan = _list(problem, order, q)
-            if plan is None:
-                continue
-            found = True
+        for thrift in _THRIFT:
+            for plan in _priced(problem, partial(listed, order, thrift), price, float(fastest.sum())):
+                found = True
+                yield plan
+        if found:
+            return
+
+
+def _priced(
+    problem: MatchingProblem, listed: Callable[[float], Ints | None], price: float | None, work: float
+) -> Iterator[Ints]:
+    """Plans at no price of reliability, at the given one, at any price, and bisected between until gamma is met."""
+    for q in (0.0, *(() if price is None else (price / problem.tasks,)), np.inf):
+        plan = listed(q)
+        if plan is not None:
             yield plan
             if q == 0.0 and reliability(plan, problem.A) >= problem.gamma:
                 return
-        for _ in range(_TRIES):
-            middle = (low + high) / 2
-            plan = _list(problem, order, float(np.exp(middle)))
-            if plan is not None:
-                found = True
-                yield plan
-            if plan is not None and reliability(plan, problem.A) >= problem.gamma - SLACK:
-                high = middle
-            else:
-                low = middle
-        if found:
-            return
+    low, high = np.log(work / problem.tasks), np.log(work * 100.0)  # a second's worth of one task, of a whole round
+    for _ in range(_TRIES):
+        middle = (low + high) / 2
+        plan = listed(float(np.exp(middle)))
+        if plan is not None:
+            yield plan
+        if plan is not None and reliability(plan, problem.A) >= problem.gamma - SLACK:
+            high = middle
+        else:
+            low = middle
 
 
 def _orders(problem: MatchingProblem, fastest: Floats) -> Iterator[Ints]:
@@ -86,25 +96,32 @@ def _orders(problem: MatchingProblem, fastest: Floats) -> Iterator[Ints]:
         yield np.lexsort((-share, due))
 
 
-def _list(problem: MatchingProblem, order: Ints, price: float) -> Ints | None:
-    """The plan at a price of reliability; inf minds reliability first and everything else only between equals."""
+def _lister(problem: MatchingProblem) -> Callable[[Ints, float, float], Ints | None]:
+    """(order, thrift, price of reliability) -> plan; at price inf reliability comes first, all else between equals."""
     from mfcp.matching.construct import construct
 
-    M, N = problem.T.shape
-    weights, R = problem.objective, len(problem.capacities)
-    scale = np.array([weights.makespan, weights.total_time, weights.cost])
-    if not np.isfinite(price):
-        scale, price = scale * 1e-12 / max(float(problem.T[np.isfinite(problem.T)].max()), 1e-300), 1.0
-    use, limit = np.zeros((R, M, N)), np.zeros((R, M))
+    (M, N), weights, R = problem.T.shape, problem.objective, len(problem.capacities)
+    use, limit = np.zeros((R, N, M)), np.zeros((R, M))
     for r, capacity in enumerate(problem.capacities):
-        use[r], limit[r] = capacity.use, capacity.limit
-    plan = np.full(N, -1)
-    done = construct(
-        problem.T, problem.A, order, scale, price,
-        np.zeros((0, 0)) if problem.cost is None or not weights.cost else np.asarray(problem.cost),
-        np.zeros(M) if problem.backlog is None else np.asarray(problem.backlog),
-        np.zeros((0, 0)) if problem.zeta is None else problem.zeta,
-        np.zeros(0) if problem.deadline is None else np.asarray(problem.deadline),
-        use, limit, SLACK, plan,
-    )  # fmt: skip
-    return plan if done else None
+        use[r], limit[r] = capacity.use.T, capacity.limit
+    times, reliabilities = np.ascontiguousarray(problem.T.T), np.ascontiguousarray(problem.A.T)
+    longest = max(float(times[np.isfinite(times)].max()), 1e-300)
+    none = np.zeros((0, 0))
+    given = (
+        none if problem.cost is None or not weights.cost else np.ascontiguousarray(problem.cost.T),
+        np.zeros(M) if problem.backlog is None else np.ascontiguousarray(problem.backlog),
+        none if problem.zeta is None else problem.zeta,
+        np.zeros(0) if problem.deadline is None else np.ascontiguousarray(problem.deadline),
+        use,
+        limit,
+        SLACK,
+    )
+
+    def listed(order: Ints, thrift: float, price: float) -> Ints | None:
+        plan = np.full(N, -1)
+        scale = np.array([weights.makespan, weights.total_time + thrift * weights.makespan, weights.cost])
+        first = (scale, price) if np.isfinite(price) else (scale * 1e-12 / longest, 1.0)
+        done = construct(times, reliabilities, order, *first, *given, plan)  # type: ignore[call-arg]
+        return plan if done else None
+
+    return listed
