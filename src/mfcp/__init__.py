@@ -12,7 +12,7 @@ switch_off()  # before any tool underneath is imported
 _PUBLIC = {
     "MatchingProblem": "mfcp.matching.problem",
     "Solution": "mfcp.matching.problem",
-    "solve": "mfcp.matching.exact",
+    "solve": "mfcp.matching.planning",
     "relaxed_matching": "mfcp.matching.relaxation",
     "regret": "mfcp.matching.regret",
     "makespan": "mfcp.matching.problem",

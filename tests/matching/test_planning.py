@@ -97,3 +97,9 @@ def test_simple_bounds_by_hand():
     assert span_bound(MatchingProblem(T, A, 0.0)) == 3.0  # the second task alone
     assert span_bound(MatchingProblem(T, A, 0.0, backlog=[10.0, 1.0])) == 6.0  # both after one second on the other
     assert simple_bound(MatchingProblem(T, A, 0.7), np.asarray(10.0)) == pytest.approx(3.0 + 10 * 0.2)
+
+
+def test_the_package_offers_it():
+    import mfcp
+
+    assert mfcp.solve is solve

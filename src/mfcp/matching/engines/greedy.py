@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
@@ -33,7 +34,8 @@ class Greedy(Engine):
     takes_extended: ClassVar[bool] = True
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """The best of some dozen lists that holds, or none; neither a limit nor a start matters."""
+        """The best of some dozen lists that holds, or none; fewer lists once the limit is over and one holds."""
+        end = time.perf_counter() + time_limit
         bound = simple_bound(problem, None if price is None else np.asarray(price))
         if price is None and problem.reachable_gamma() < problem.gamma - SLACK:
             bound = np.asarray(np.inf)
@@ -44,6 +46,8 @@ class Greedy(Engine):
             broken = {name for name, excess in violations(problem, plan).items() if excess > 0}
             if value < least and not broken - (set() if price is None else {"reliability"}):
                 best, least = plan, value
+            if np.isfinite(least) and time.perf_counter() > end:
+                break
         return Found(best[None], bound[None].astype(np.float64))
 
 
