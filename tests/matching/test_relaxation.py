@@ -100,6 +100,12 @@ def test_a_hundred_thousand_tasks():
     assert found.residual.max() < 1e-9
 
 
+def test_memory_is_at_most_six_copies_of_the_times():
+    from benchmarks.memory import copies
+
+    assert copies(8, 250_000, 1) <= 6.0
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_engines_agree(masked):
     T, A, gamma = rounds(4, 9, 32, seed=5)
