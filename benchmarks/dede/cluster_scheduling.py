@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.dede.study import Case, Part, main
+from benchmarks.dede.study import Case, Part, program
 from mfcp.matching.admm.core import State, nonnegative_quadratic, project_knapsack
 
 TYPES, JOBS = 456, 2560  # published: 456 types, 2,588 kinds of job
@@ -204,5 +204,10 @@ CASES = [
     Case("cluster scheduling, proportional fairness", draw, churn, split, exact_proportional, Proportional, merge),
 ]
 
+
+def main(argv: list[str] | None = None) -> None:
+    program(__doc__ or "", CASES, argv, scale=1 / 8, rounds=5, quick_scale=1 / 32)
+
+
 if __name__ == "__main__":
-    main(__doc__ or "", CASES, scale=1 / 8, rounds=5, quick_scale=1 / 32)
+    main()

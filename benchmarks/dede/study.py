@@ -155,11 +155,11 @@ def run(case: Case, seed: int, scale: float, rounds: int, share: float = 0.05) -
     return result
 
 
-def main(
-    title: str, cases: list[Case], *, scale: float, rounds: int, quick_scale: float, argv: list[str] | None = None
-) -> dict[str, list[Result]]:
+def program(
+    title: str, cases: list[Case], argv: list[str] | None, *, scale: float, rounds: int, quick_scale: float
+) -> None:
     """The program of a case study: options, runs, table, JSON and plots."""
-    parser = argparse.ArgumentParser(description=title)
+    parser = argparse.ArgumentParser(description=title, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=scale, help=f"share of the published size (default {scale:g})")
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0, 1, …")
     parser.add_argument("--rounds", type=int, default=rounds, help="rounds with 5 %% churn")
@@ -168,17 +168,15 @@ def main(
     options = parser.parse_args(argv)
     if options.quick:
         options.scale, options.seeds, options.rounds = quick_scale, 1, 2
-    found = {}
     for case in cases:
-        found[case.name] = [run(case, seed, options.scale, options.rounds) for seed in range(options.seeds)]
-        report(case, found[case.name], options.scale)
+        results = [run(case, seed, options.scale, options.rounds) for seed in range(options.seeds)]
+        report(case, results, options.scale)
         if options.out:
             options.out.mkdir(parents=True, exist_ok=True)
             stem = case.name.replace(" ", "_").replace(",", "")
-            plot(case, found[case.name], options.out / f"{stem}.png")
-            text = json.dumps([vars(result) for result in found[case.name]], indent=1)
+            plot(case, results, options.out / f"{stem}.png")
+            text = json.dumps([vars(result) for result in results], indent=1)
             (options.out / f"{stem}.json").write_text(text + "\n", encoding="utf-8")
-    return found
 
 
 def spread(values: list[float], form: str = "{:.3f}") -> str:
