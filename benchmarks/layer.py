@@ -53,12 +53,12 @@ def unrolled(T: Tensor, A: Tensor, gamma: Tensor) -> Tensor:
 def cvxpy_problem(M: int, N: int) -> tuple[object, list[object], object]:
     import cvxpy as cp
 
-    # the entropy keeps X >= 0: said once more, it would only make the peers' programs larger
     X, T, A = cp.Variable((M, N)), cp.Parameter((M, N), nonneg=True), cp.Parameter((M, N), nonneg=True)
     gamma = cp.Parameter()
     smooth = cp.log_sum_exp(BETA * cp.sum(cp.multiply(T, X), axis=1)) / BETA
     barrier = LAM * cp.log(cp.sum(cp.multiply(A, X)) / N - gamma)
-    problem = cp.Problem(cp.Minimize(smooth - barrier - TAU * cp.sum(cp.entr(X))), [cp.sum(X, axis=0) == 1])
+    constraints = [cp.sum(X, axis=0) == 1, X >= 0]  # X >= 0 follows from the entropy, but diffcp's derivative needs it
+    problem = cp.Problem(cp.Minimize(smooth - barrier - TAU * cp.sum(cp.entr(X))), constraints)
     return problem, [T, A, gamma], X
 
 
