@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,10 @@ import numpy as np
 from mfcp.matching import exact, milp
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.greedy import Greedy
-from mfcp.matching.problem import Floats, MatchingProblem
+from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem
+
+_KICKS = 20_000  # of the local search before HiGHS starts: 20 ms at (5, 20)
+_EFFORT = 40_000_000  # kicks times the neighbours of a plan at most
 
 
 class Enumerate(Engine):
@@ -36,10 +40,26 @@ class Milp(Engine):
     takes_extended: ClassVar[bool] = True
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """HiGHS on one round, from a greedy plan where there is one: its value closes most pairs."""
+        """HiGHS on one round, from a greedy plan where there is one, improved if plain: its value closes most pairs."""
+        begin = time.perf_counter()
         first = Greedy().match_round(problem, price=price, time_limit=time_limit, start=None).assignment[0]
-        plan, bound = milp.milp_round(problem, price, time_limit, None if first[0] < 0 else first)
+        if first[0] >= 0 and problem.plain and price is None:
+            first = _improved(problem, first)
+        left = time_limit - (time.perf_counter() - begin)
+        plan, bound = milp.milp_round(problem, price, left, None if first[0] < 0 else first)
         return Found(plan[None], np.array([bound]))
+
+
+def _improved(problem: MatchingProblem, plan: Ints) -> Ints:
+    """A plan no slower: some percent above the optimum become some tenths at (5, 20), for a tenth of HiGHS's time."""
+    from mfcp.matching.construct import iterate
+
+    M, N = problem.T.shape
+    T, A = (np.ascontiguousarray(values, np.float64) for values in (problem.T, problem.A))
+    kicks = np.random.default_rng(0).random((min(_KICKS, _EFFORT // (N * (M + N))), 8))
+    better = plan.copy()
+    iterate(T, A, N * (float(problem.gamma) - SLACK / 2), better, kicks)
+    return better
 
 
 class Exact(Engine):
