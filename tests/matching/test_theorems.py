@@ -63,6 +63,32 @@ def test_theorem_3_variance_falls_as_one_over_s_and_bias_with_delta():
     assert (base - exact).norm() < exact.norm()
 
 
+def test_theorem_3_holds_in_the_parallel_case_along_the_branch():
+    T, A, gamma = rounds(3, 4, 12, spread=0.3, seed=3)
+    problem = relaxed_problem(T / 2, A, gamma - 0.05, 2.0, 0.3, 0.3, speedup=SpeedUp(0.6, 2.0))
+    solution = solve_relaxed(problem)
+    G = torch.randn(T.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    def found(samples, delta, antithetic, seeds=range(2)):
+        rule = ZerothOrder(samples=samples, delta=delta, antithetic=antithetic)
+        generators = (torch.Generator().manual_seed(seed) for seed in seeds)
+        return torch.stack([rule.estimate(problem, solution, G, generator, of="T") for generator in generators])
+
+    few, many = (found(samples, 1e-3, True, range(24)) for samples in (4, 16))
+    assert 3.0 < few.var(0).sum() / many.var(0).sum() < 5.3  # 4: variance is proportional to 1 / S
+    # the same directions at every delta: what is left is bias, O(delta) one-sided and O(delta²) in pairs, for delta so
+    # small that no cluster crosses the kink of zeta at one task
+    base = found(32, 1e-4, True)
+    one_sided, pairs = (
+        [(found(32, delta, antithetic) - base).mean(0).norm() for delta in (0.005, 0.02)] for antithetic in (False, True)
+    )
+    assert 3.5 < one_sided[1] / one_sided[0] < 4.5  # 4
+    assert 14.0 < pairs[1] / pairs[0] < 18.0  # 16
+    assert pairs[1] < one_sided[1]
+    exact, _ = respond(problem, solution, G)
+    assert torch.cosine_similarity(many.mean(0).flatten(), exact.flatten(), dim=0) > 0.93
+
+
 def test_theorem_4_mirror_descent_converges_linearly():
     T, A, gamma = rounds(3, 5, 8, spread=0.3)
     problem = relaxed_problem(T, A, gamma - 0.05, 3.0, 0.3, 0.1)
