@@ -206,7 +206,7 @@ CASES = [
 
 
 def main(argv: list[str] | None = None) -> None:
-    program(__doc__ or "", CASES, argv, scale=1 / 8, rounds=5, quick_scale=1 / 32)
+    program(__doc__ or "", CASES, argv, scale=1 / 8, rounds=3, quick_scale=1 / 32)
 
 
 if __name__ == "__main__":

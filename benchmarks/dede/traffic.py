@@ -293,7 +293,7 @@ CASES = [
 
 
 def main(argv: list[str] | None = None) -> None:
-    program(__doc__ or "", CASES, argv, scale=1 / 12, rounds=5, quick_scale=1 / 40)
+    program(__doc__ or "", CASES, argv, scale=1 / 12, rounds=3, quick_scale=1 / 40)
 
 
 if __name__ == "__main__":
