@@ -260,7 +260,7 @@ def _refresh(pairs, terms, plan, level, eta, aim):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def anneal(pairs, terms, plan, schedule, crowd, floor, only_makespan, draws, state):
+def anneal(pairs, terms, plan, where, schedule, crowd, floor, only_makespan, draws, state):
     """Simulated annealing on the price of the plan plus the strain of its clusters, one move at a time.
 
     The level above which a cluster is strained follows the plan, so that a share `crowd` of the clusters is above it;
@@ -281,30 +281,40 @@ def anneal(pairs, terms, plan, schedule, crowd, floor, only_makespan, draws, sta
     hard = terms.penalty < 0.0
     enough = terms.need * (1.0 - 1e-13) if hard else -math.inf
     start, cluster, times, gains, prices = pairs.start, pairs.cluster, pairs.time, pairs.reliability, pairs.price
-    own, load, strain, weight, backlog = plan.own, plan.load, plan.strain, terms.weight, terms.backlog
+    own, load, count, strain, over = plan.own, plan.load, plan.count, plan.strain, plan.over
+    weight, backlog = terms.weight, terms.backlog
     simple = not (terms.limit.shape[0] or terms.zeta.shape[1] or terms.total_time)
+    swaps = len(where) > 0
+    monotone = terms.zeta.shape[1] == 0
+    largest = draws.max()
     moves = 0
     for s in range(len(schedule)):
         heat, eta = schedule[s, 0], schedule[s, 1]
         level = plan.scalars[LEVEL]
         inverse, half = 1.0 / level, 0.5 * eta
+        most = heat * largest if monotone else math.inf
         aim = plan.scalars[BEST] / terms.makespan * (1.0 - 1e-9) if only_makespan else math.inf
         many = _refresh(pairs, terms, plan, level, eta, aim)
         need = terms.need + (plan.scalars[MARGIN] if hard else 0.0)
         rel = plan.scalars[RELIABILITY]
         missing = _missing(terms, need - rel)
+        if only_makespan and many == 0 and rel >= enough and _keep_if_best(pairs, terms, plan):
+            aim = plan.scalars[BEST] / terms.makespan * (1.0 - 1e-5)
+            many = _refresh(pairs, terms, plan, level, eta, aim)
         for j in range(N):
             now = own[j]
             h = cluster[now]
             for e in range(start[j], start[j + 1]):
                 if e == now:
                     continue
+                g = cluster[e]
+                change = prices[e] - prices[now]
+                if change > most + strain[h] + missing:
+                    break
                 seed ^= seed << np.uint64(13)
                 seed ^= seed >> np.uint64(7)
                 seed ^= seed << np.uint64(17)
-                g = cluster[e]
-                room = heat * draws[(seed >> np.uint64(20)) & mask] + strain[h] + strain[g] + missing
-                room -= prices[e] - prices[now]
+                room = heat * draws[(seed >> np.uint64(20)) & mask] + strain[h] + strain[g] + missing - change
                 if room < 0.0:
                     continue
                 if simple:
@@ -321,13 +331,22 @@ def anneal(pairs, terms, plan, schedule, crowd, floor, only_makespan, draws, sta
                 lacks = _missing(terms, need - rel - gain)
                 if left + right + lacks > room:
                     continue
-                _add(pairs, terms, plan, now, -1.0)
-                _add(pairs, terms, plan, e, 1.0)
+                if simple:
+                    load[h] -= times[now]
+                    load[g] += times[e]
+                    count[h] -= 1.0
+                    count[g] += 1.0
+                    many -= int(over[h]) + int(over[g])
+                    over[h] = count[h] > 0.0 and load[h] + backlog[h] > aim
+                    over[g] = load[g] + backlog[g] > aim
+                else:
+                    _add(pairs, terms, plan, now, -1.0)
+                    _add(pairs, terms, plan, e, 1.0)
+                    many -= int(over[h]) + int(over[g])
+                    over[h] = _over(pairs, terms, plan, h, aim)
+                    over[g] = _over(pairs, terms, plan, g, aim)
+                many += int(over[h]) + int(over[g])
                 strain[h], strain[g] = left, right
-                for i in (h, g):
-                    many -= int(plan.over[i])
-                    plan.over[i] = _over(pairs, terms, plan, i, aim)
-                    many += int(plan.over[i])
                 own[j] = e
                 now, h = e, g
                 rel += gain
@@ -336,9 +355,49 @@ def anneal(pairs, terms, plan, schedule, crowd, floor, only_makespan, draws, sta
                 if only_makespan and many == 0 and rel >= enough and _keep_if_best(pairs, terms, plan):
                     aim = plan.scalars[BEST] / terms.makespan * (1.0 - 1e-5)
                     many = _refresh(pairs, terms, plan, level, eta, aim)
+            if not swaps:
+                continue
+            seed ^= seed << np.uint64(13)
+            seed ^= seed >> np.uint64(7)
+            seed ^= seed << np.uint64(17)
+            o = np.int64((seed >> np.uint64(11)) % np.uint64(N))
+            other = own[o]
+            g = cluster[other]
+            there, here = where[j, g], where[o, h]
+            if g == h or there < 0 or here < 0:
+                continue
+            room = heat * draws[(seed >> np.uint64(40)) & mask] + strain[h] + strain[g] + missing
+            room -= prices[there] - prices[now] + prices[here] - prices[other]
+            if room < 0.0:
+                continue
+            right = _strain(pairs, terms, plan, g, other, there, level, eta)
+            if right > room:
+                continue
+            left = _strain(pairs, terms, plan, h, now, here, level, eta)
+            gain = gains[there] - gains[now] + gains[here] - gains[other]
+            lacks = _missing(terms, need - rel - gain)
+            if left + right + lacks > room:
+                continue
+            _add(pairs, terms, plan, now, -1.0)
+            _add(pairs, terms, plan, other, -1.0)
+            _add(pairs, terms, plan, there, 1.0)
+            _add(pairs, terms, plan, here, 1.0)
+            own[j], own[o] = there, here
+            strain[h], strain[g] = left, right
+            rel += gain
+            missing = lacks
+            moves += 1
+            many -= int(over[h]) + int(over[g])
+            over[h] = _over(pairs, terms, plan, h, aim)
+            over[g] = _over(pairs, terms, plan, g, aim)
+            many += int(over[h]) + int(over[g])
+            if only_makespan and many == 0 and rel >= enough and _keep_if_best(pairs, terms, plan):
+                aim = plan.scalars[BEST] / terms.makespan * (1.0 - 1e-5)
+                many = _refresh(pairs, terms, plan, level, eta, aim)
         if not only_makespan and many == 0 and rel >= enough:
             _keep_if_best(pairs, terms, plan)
         above = 0
+        plan.scalars[RELIABILITY] = rel
         for i in range(M):
             above += _end(terms, i, plan.load[i], plan.count[i])[1] > level
         rate = 0.01 if s < 0.5 * len(schedule) else 0.002

@@ -23,6 +23,9 @@ TUNE = dict(
     e0=100.0,
     e1=5000.0,
     dl=5e-4,
+    dn=2,
+    swap=1,
+    up=1.02,
     crowd=0.1,
     least=3,
     rounds=1,
@@ -103,6 +106,8 @@ class _Round:
         for r in range(len(p.rows)):
             price = price + p.rows[r][at] * c.use[r]
         price[~valid] = np.inf
+        by_price = np.argsort(price, axis=1, kind="stable")
+        c, price, own, money, seconds, valid, at = _sorted(c, by_price, price, own, money, seconds, valid, at)
         floor = (pricing.bound - linear) / weights.makespan if weights.makespan else np.inf
         if not 0.5 * self.expected_level < floor < np.inf:
             floor = 0.5 * self.expected_level
@@ -114,17 +119,17 @@ class _Round:
         # --- filter
         tu = TUNE
         wealth = np.where(valid, own + money, np.inf).min(1)
-        position = np.argsort(np.argsort(price, axis=1, kind="stable"), axis=1)
+        position = np.arange(price.shape[1])
         alone = seconds * (zeta[at, 1] if zeta.shape[1] else 1.0) + backlog[at]
         C = len(problem.capacities)
         fits = valid.copy()
         for r in range(C):
             fits &= c.use[r] <= limit[r][at] * (1 + 1e-9)
         short = np.ones_like(fits)
-        if M * N > SMALL and weights.makespan:
+        if M * N > 100 and weights.makespan:
             short = alone <= 1.05 * max(self.floor, self.expected_level)
         keep = valid & (
-            (price - price.min(1)[:, None] <= tu["theta"] * np.maximum(self.scale, wealth)[:, None])
+            (price - price[:, :1] <= tu["theta"] * np.maximum(self.scale, wealth)[:, None])
             | (position < tu["least"])
             | (c.share > 0.01)
         )
@@ -164,7 +169,7 @@ class _Round:
             self.worth / M,
             need,
             -1.0 if penalty is None else penalty,
-            q * q / (2 * tu["dl"] * self.worth),
+            q * q / (2 * max(tu["dl"] * self.worth, tu["dn"] * self.scale)),
         )
         self.order = np.argsort(-wealth, kind="stable")
         self.only = bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None
@@ -217,17 +222,21 @@ class _Round:
         schedule = np.stack(
             [tu["th0"] * (tu["th1"] / tu["th0"]) ** f * self.scale, tu["e0"] * (tu["e1"] / tu["e0"]) ** f], 1
         )
+        where = np.full((N, M) if M * N <= SMALL and tu["swap"] else (0, M), -1, np.int32)
+        if len(where):
+            where[np.repeat(np.arange(N), np.diff(pairs.start)), pairs.cluster] = np.arange(len(pairs.time))
         chunk = max(1, min(S // 4, 2_000_000 // len(pairs.time)))
         for r in range(int(tu["rounds"]) if M * N > 100 else 8):
             if M * N <= 100:
                 schedule[:, 0] = self.scale * (0.2 * 4.0 ** (r % 4)) * 0.01**f
-            plan.scalars[moves.LEVEL] = self.floor * 1.02
+            plan.scalars[moves.LEVEL] = self.floor * tu["up"]
             plan.scalars[moves.MARGIN] = 0.0
             for lo in range(0, S, chunk):
                 moves.anneal(
                     pairs,
                     terms,
                     plan,
+                    where,
                     schedule[lo : lo + chunk],
                     tu["crowd"],
                     self.floor * (1 + 0.5 * target),
@@ -259,3 +268,19 @@ def _every(problem: MatchingProblem, candidates: Candidates) -> Candidates:
     valid = candidates.cluster >= 0
     np.add.at(share, (np.nonzero(valid)[0], candidates.cluster[valid]), candidates.share[valid])
     return replace(full, share=share)
+
+
+def _sorted(c, order, *arrays):
+    def take(x):
+        return np.take_along_axis(x, order, 1)
+
+    use = np.stack([take(x) for x in c.use]) if len(c.use) else np.zeros((0, *order.shape))
+    c = Candidates(
+        take(c.cluster),
+        take(c.time),
+        take(c.reliability),
+        None if c.linear is None else take(c.linear),
+        use,
+        take(c.share),
+    )
+    return c, *(take(x) for x in arrays)
