@@ -80,13 +80,15 @@ def test_theorem_3_holds_in_the_parallel_case_along_the_branch():
     # small that no cluster crosses the kink of zeta at one task
     base = found(32, 1e-4, True)
     one_sided, pairs = (
-        [(found(32, delta, antithetic) - base).mean(0).norm() for delta in (0.005, 0.02)] for antithetic in (False, True)
+        [(found(32, delta, antithetic) - base).mean(0).norm() for delta in (0.005, 0.02)]
+        for antithetic in (False, True)
     )
     assert 3.5 < one_sided[1] / one_sided[0] < 4.5  # 4
     assert 14.0 < pairs[1] / pairs[0] < 18.0  # 16
     assert pairs[1] < one_sided[1]
+    # and the mean is the implicit gradient but for its own noise, whose expected square is the variance over the repeats
     exact, _ = respond(problem, solution, G)
-    assert torch.cosine_similarity(many.mean(0).flatten(), exact.flatten(), dim=0) > 0.93
+    assert (many.mean(0) - exact).square().sum() < 2 * many.var(0).sum() / len(many)
 
 
 def test_theorem_4_mirror_descent_converges_linearly():

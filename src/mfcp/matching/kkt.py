@@ -45,7 +45,7 @@ def _adjoint(one: RelaxedProblem, X: Tensor, G: Tensor) -> tuple[Tensor, Tensor]
         return objective(replace(one, T=T[None], A=A[None]), plan[None])[0]
 
     hessian = torch.autograd.functional.hessian(value, X).reshape(M * N, M * N)  # type: ignore[no-untyped-call]
-    columns = torch.eye(N, dtype=X.dtype).repeat(1, M)
+    columns = torch.eye(N, dtype=X.dtype, device=X.device).repeat(1, M)
     system = torch.cat([torch.cat([hessian, columns.T], 1), torch.cat([columns, X.new_zeros(N, N)], 1)])
     adjoint = torch.linalg.solve(system, torch.cat([G.flatten(), X.new_zeros(N)]))[: M * N].reshape(M, N)
     with torch.enable_grad():

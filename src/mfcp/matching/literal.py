@@ -61,7 +61,7 @@ def forward_gradient(
     before = loss(inner(problem))
     total = torch.zeros_like(problem.T[:, cluster])
     for _ in range(samples):
-        v = torch.randn(total.shape, dtype=total.dtype, generator=generator)
+        v = torch.randn(total.shape, dtype=total.dtype, device=generator.device, generator=generator).to(total.device)
         T = problem.T.clone()
         T[:, cluster] += delta * v
         slope = (loss(inner(replace(problem, T=T))) - before) / delta
