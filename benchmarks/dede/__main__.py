@@ -1,11 +1,15 @@
-"""All case studies of the ADMM core, one after the other; options as in each (`--quick` for a first look)."""
+"""All case studies of the ADMM core, one after the other, and what they were to reach; options as in each.
+
+Usage: python -m benchmarks.dede [--quick] [--out DIR]
+"""
 
 from __future__ import annotations
 
 import sys
 
 from benchmarks.dede import cluster_scheduling, load_balancing, traffic
+from benchmarks.dede.study import verdicts
 
 if __name__ == "__main__":
-    for program in (cluster_scheduling, traffic, load_balancing):
-        program.main(sys.argv[1:])
+    programs = (cluster_scheduling, traffic, load_balancing)
+    verdicts([requirement for program in programs for requirement in program.main(sys.argv[1:])])

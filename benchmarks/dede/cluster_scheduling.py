@@ -4,7 +4,7 @@
 
 Job j runs a share x_kj of the time on g_j GPUs of type k; u_j is its throughput relative to an average type all the
 time. A GPU type is a resource, a job is a demand. Sizes and distributions: DeDe's case study [Xu2025]_, generated.
-Usage: python -m benchmarks.dede.cluster_scheduling [--scale S] [--out DIR]
+Usage: python -m benchmarks.dede.cluster_scheduling [--quick] [--scale S] [--out DIR]
 
 .. [Xu2025] Xu, Yu, Yan, DeDe, OSDI '25, arXiv:2412.11447.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.dede.study import Case, Part, program
+from benchmarks.dede.study import Case, Part, Requirement, program, verdicts
 from mfcp.matching.admm.core import State, nonnegative_quadratic, project_knapsack
 
 TYPES, JOBS = 456, 2560  # published: 456 types, 2,588 kinds of job
@@ -205,9 +205,9 @@ CASES = [
 ]
 
 
-def main(argv: list[str] | None = None) -> None:
-    program(__doc__ or "", CASES, argv, scale=1 / 8, rounds=3, quick_scale=1 / 32)
+def main(argv: list[str] | None = None) -> list[Requirement]:
+    return program(__doc__ or "", CASES, argv, scale=1 / 8, rounds=3, quick_scale=1 / 32)
 
 
 if __name__ == "__main__":
-    main()
+    verdicts(main())

@@ -2,7 +2,7 @@
 
 A case is a name, functions that draw, change, split and exactly solve its instances, and a class of blocks with
 `cold`, `carried` and `quality`: the objective of a point *after feasibility repair*, larger is better. Seconds are
-CPU seconds of one thread, repairs and looks at quality not counted.
+CPU seconds of one thread, looks at quality not counted; POP's are those of all its parts, one after the other.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mfcp.matching.admm.core import State, iterate
+from mfcp.progress import progress
 
 Part = tuple[Any, np.ndarray]
 Trace = list[tuple[float, float]]  # CPU seconds, best quality so far relative to the exact optimum
@@ -62,6 +64,22 @@ class Result:
     warm: list[int | None] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Requirement:
+    """One line of the last table: values of all seeds, and what their median is held to, if anything."""
+
+    case: str
+    what: str
+    values: list[float]
+    goal: float | None = None
+    holds: Callable[[float, float], Any] = np.greater_equal
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the median over seeds holds; None where nothing is asked."""
+        return None if self.goal is None else bool(self.holds(float(np.median(self.values)), self.goal))
+
+
 def penalty(blocks: Any, start: State) -> Iterator[State]:
     """Ablation: x = z only by a growing penalty, no dual."""
     z, rho = start.z, start.rho
@@ -72,7 +90,7 @@ def penalty(blocks: Any, start: State) -> Iterator[State]:
         rho *= 1.02
 
 
-def joint(blocks: Any, start: State, inner: int = 20, settled: float = 1e-3) -> Iterator[State]:
+def joint(blocks: Any, start: State, inner: int = 20, settled: float = 1e-4) -> Iterator[State]:
     """Ablation: the augmented Lagrangian minimised over x and z together before each step of the dual."""
     z, v, rho = start.z, start.v, start.rho
     iteration = 0
@@ -155,51 +173,78 @@ def run(case: Case, seed: int, scale: float, rounds: int, share: float = 0.05) -
     return result
 
 
-def program(
-    title: str, cases: list[Case], argv: list[str] | None, *, scale: float, rounds: int, quick_scale: float
-) -> None:
-    """The program of a case study: options, runs, table, JSON and plots."""
+def parsed(
+    title: str, argv: list[str] | None, *, scale: float, rounds: int, quick_scale: float, more: tuple[Any, ...] = ()
+) -> argparse.Namespace:
+    """Options of a case study's program; `more` are names and settings of further ones."""
     parser = argparse.ArgumentParser(description=title, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=scale, help=f"share of the published size (default {scale:g})")
-    parser.add_argument("--seeds", type=int, default=5, help="seeds 0, 1, …")
-    parser.add_argument("--rounds", type=int, default=rounds, help="rounds with 5 %% churn")
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them; what is tuned is tuned from 1000 on")
+    parser.add_argument("--rounds", type=int, default=rounds, help="rounds, or rounds with 5 %% churn")
     parser.add_argument("--quick", action="store_true", help="one seed, two rounds, a small size")
-    parser.add_argument("--out", type=Path, help="folder for a JSON file and a plot per case")
+    parser.add_argument("--out", type=Path, help="folder for plots and JSON files")
+    for name, settings in more:
+        parser.add_argument(name, **settings)
     options = parser.parse_args(argv)
     if options.quick:
         options.scale, options.seeds, options.rounds = quick_scale, 1, 2
+    options.seeds = range(options.first, options.first + options.seeds)
+    return options
+
+
+def program(
+    title: str, cases: list[Case], argv: list[str] | None, *, scale: float, rounds: int, quick_scale: float
+) -> list[Requirement]:
+    """The program of a case study: options, runs, tables, plots."""
+    options = parsed(title, argv, scale=scale, rounds=rounds, quick_scale=quick_scale)
+    found = []
     for case in cases:
-        results = [run(case, seed, options.scale, options.rounds) for seed in range(options.seeds)]
+        results = []
+        with progress(case.name, len(options.seeds)) as advance:
+            for seed in options.seeds:
+                results.append(run(case, seed, options.scale, options.rounds))
+                advance()
         report(case, results, options.scale)
+        found += list(requirements(case, results))
         if options.out:
-            options.out.mkdir(parents=True, exist_ok=True)
-            stem = case.name.replace(" ", "_").replace(",", "")
-            plot(case, results, options.out / f"{stem}.png")
-            text = json.dumps([vars(result) for result in results], indent=1)
-            (options.out / f"{stem}.json").write_text(text + "\n", encoding="utf-8")
+            drawn = partial(plot, case, results)
+            saved(options.out, case.name, [vars(result) for result in results], drawn)
+    return found
+
+
+def saved(out: Path, name: str, results: list[dict[str, Any]], plotted: Callable[[Path], None]) -> None:
+    """A JSON file and a plot."""
+    out.mkdir(parents=True, exist_ok=True)
+    stem = name.replace(" ", "_").replace(",", "")
+    (out / f"{stem}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    plotted(out / f"{stem}.png")
+
+
+def show(renderable: Any) -> None:
+    """Print a table or a line, as wide as the tables need whatever the terminal."""
+    from rich.console import Console
+
+    Console(width=130).print(renderable)
 
 
 def spread(values: list[float], form: str = "{:.3f}") -> str:
-    """Mean and range over seeds."""
+    """Median and range over seeds."""
     if not values:
         return "-"
-    mean, low, high = (form.format(f(values)) for f in (np.mean, min, max))
-    return mean if low == high else f"{mean} ({low} to {high})"
+    median, low, high = (form.format(f(values)) for f in (np.median, min, max))
+    return median if low == high else f"{median} ({low} to {high})"
 
 
 def report(case: Case, results: list[Result], scale: float) -> None:
-    """Tables over seeds: quality and seconds, then iterations cold and warm, then what was to be reached."""
-    from rich.console import Console
+    """Quality and seconds of every solver."""
     from rich.table import Table
 
-    table = Table(title=f"{case.name}: {scale:g} of the published size, seeds 0-{len(results) - 1}, mean (range)")
+    seeds = f"seeds {results[0].seed}-{results[-1].seed}"
+    table = Table(title=f"{case.name}: {scale:g} of the published size, {seeds}, median (range)")
     for column in ("solver", "quality, exact = 1", "CPU s", "ADMM's quality in that time", "CPU s to 0.99"):
         table.add_column(column, justify="left" if column == "solver" else "right")
     ours = [result.traces["admm"] for result in results]
-
-    def to_goal(trace: Trace) -> float:
-        return next((spent for spent, quality in trace if quality >= GOAL), np.inf)
-
     seconds = [result.exact_seconds for result in results]
     table.add_row("exact", "1", spread(seconds, "{:.2f}"), spread([at(*a) for a in zip(ours, seconds, strict=True)]))
     for k in PARTS:
@@ -212,23 +257,50 @@ def report(case: Case, results: list[Result], scale: float) -> None:
         goal = spread([to_goal(trace) for trace in traces], "{:.2f}")
         ends = spread([trace[-1][0] for trace in traces], "{:.2f}")
         table.add_row(name, spread([trace[-1][1] for trace in traces]), ends, "", goal)
-    console = Console(width=130)
-    console.print(table)
-    pairs = [p for r in results for p in zip(r.cold, r.warm, strict=True)]
-    counts = [(c, w) for c, w in pairs if c is not None and w is not None]
-    if counts:
-        cold, warm = np.array(counts, float).T
-        console.print(
-            f"  iterations to 0.99 over {len(pairs)} rounds with 5 % churn: cold {cold.mean():.0f}, warm "
-            f"{warm.mean():.0f}, ratio {warm.sum() / cold.sum():.2f}; rounds that did not get there: "
-            f"{sum(c is None for c, _ in pairs)} cold, {sum(w is None for _, w in pairs)} warm"
-        )
-    lead = [at(result.traces["admm"], result.pop[4][1]) - result.pop[4][0] for result in results]
-    met = len(counts) == len(pairs) > 0 and warm.sum() < cold.sum() / 2
-    console.print(
-        f"  0.99 of exact: {sum(result.reached is not None for result in results)} of {len(results)} seeds; ADMM minus "
-        f"POP-4 in its time on one core: {spread(lead, '{:+.3f}')}; warm in less than half: {'yes' if met else 'NO'}"
+    show(table)
+    counts = {
+        name: [float(n or case.iterations) for r in results for n in getattr(r, name)] for name in ("cold", "warm")
+    }
+    show(
+        f"  iterations to {GOAL}, at most {case.iterations}, over rounds with 5 % churn: cold "
+        f"{spread(counts['cold'], '{:.0f}')}, warm {spread(counts['warm'], '{:.0f}')}"
     )
+
+
+def to_goal(trace: Trace) -> float:
+    """CPU seconds until the quality was `GOAL`."""
+    return next((spent for spent, quality in trace if quality >= GOAL), np.inf)
+
+
+def requirements(case: Case, results: list[Result]) -> Iterator[Requirement]:
+    """What a case is held to, and how much slower the ablations are."""
+    yield Requirement(case.name, f"admm, share of exact >= {GOAL}", [r.traces["admm"][-1][1] for r in results], GOAL)
+    leads = [at(r.traces["admm"], r.pop[4][1]) - r.pop[4][0] for r in results]
+    yield Requirement(case.name, "admm minus POP-4 in POP-4's time > 0", leads, 0.0, np.greater)
+    sums = [[sum(n or case.iterations for n in counts) for counts in (r.warm, r.cold)] for r in results]
+    ratios = [warm / cold for warm, cold in sums if cold]
+    if ratios:
+        yield Requirement(case.name, "warm / cold iterations < 0.5, 5 % churn", ratios, 0.5, np.less)
+    for name in ("penalty", "joint"):
+        slower = [to_goal(r.traces[name]) / to_goal(r.traces["admm"]) for r in results if r.reached is not None]
+        yield Requirement(case.name, f"CPU s to {GOAL}, {name} / admm", slower)
+
+
+def verdicts(found: list[Requirement]) -> None:
+    """The table of all that was to be reached, by medians over seeds."""
+    from rich.table import Table
+
+    table = Table(title="Requirements: median over seeds (range)")
+    for column in ("case", "requirement", "measured", ""):
+        table.add_column(column)
+    before = ""
+    for each in found:
+        if before not in ("", each.case):
+            table.add_section()
+        words = {True: "met", False: "MISSED", None: ""}
+        table.add_row("" if each.case == before else each.case, each.what, spread(each.values), words[each.met])
+        before = each.case
+    show(table)
 
 
 def plot(case: Case, results: list[Result], path: Path) -> None:
@@ -259,7 +331,7 @@ def plot(case: Case, results: list[Result], path: Path) -> None:
     for name, colour in (("cold", "C7"), ("warm", "C0")):
         counts = np.array([[np.nan if n is None else n for n in getattr(result, name)] for result in results])
         if counts.size:
-            right.plot(rounds, np.nanmean(counts, axis=0), color=colour, marker="o", ms=4, label=f"{name} start")
+            right.plot(rounds, np.nanmedian(counts, axis=0), color=colour, marker="o", ms=4, label=f"{name} start")
             low, high = np.nanmin(counts, axis=0), np.nanmax(counts, axis=0)
             right.fill_between(rounds, low, high, color=colour, alpha=0.2)
     right.set(xlabel="round, 5 % of the demands replaced", ylabel="iterations to 0.99 of exact")

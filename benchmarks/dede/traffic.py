@@ -5,7 +5,7 @@
 A link is a resource, a pair of nodes is a demand. A link's copy of a path's flow is f_p / sqrt(links of p): then every
 path weighs the same in a demand's step, which is a projection on the simplex. The topology is random and scale-free,
 traffic follows a gravity model with log-normal noise: DeDe's traffic is private [Xu2025]_.
-Usage: python -m benchmarks.dede.traffic [--scale S] [--out DIR]
+Usage: python -m benchmarks.dede.traffic [--quick] [--scale S] [--out DIR]
 
 .. [Xu2025] Xu, Yu, Yan, DeDe, OSDI '25, arXiv:2412.11447.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.dede.study import Case, Part, program
+from benchmarks.dede.study import Case, Part, Requirement, program, verdicts
 from mfcp.matching.admm.core import State, project_simplex
 
 NODES, PAIRS = 1739, 24000  # published: 1,739 nodes, 8,558 links; the number of pairs is ours
@@ -292,9 +292,9 @@ CASES = [
 ]
 
 
-def main(argv: list[str] | None = None) -> None:
-    program(__doc__ or "", CASES, argv, scale=1 / 12, rounds=3, quick_scale=1 / 40)
+def main(argv: list[str] | None = None) -> list[Requirement]:
+    return program(__doc__ or "", CASES, argv, scale=1 / 12, rounds=3, quick_scale=1 / 40)
 
 
 if __name__ == "__main__":
-    main()
+    verdicts(main())
