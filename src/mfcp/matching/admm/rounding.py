@@ -139,8 +139,8 @@ class _Draft:
     def _move_from(self, last: int, tasks: Ints, end: Floats) -> bool:
         targets = np.arange(self.problem.clusters)[:, None]
         left = end[last] - self.T[last, tasks] if len(tasks) > 1 else np.zeros(1)
-        worst = np.maximum(self.load[:, None] + self.wait[:, None] + self.T[:, tasks], left)
-        cost = self.weight * (worst - end[last])
+        there = self.load[:, None] + self.wait[:, None] + self.T[:, tasks]
+        cost = self.weight * (np.maximum(there, left) - end[last])
         if self.linear is not None:
             cost = cost + self.linear[:, tasks] - self.linear[last, tasks]
         possible = self.problem.allowed[:, tasks] & (targets != last) & (cost < -SLACK * self.weight * end[last])
@@ -149,8 +149,8 @@ class _Draft:
             possible &= self.fits(targets, tasks)
         if not possible.any():
             return False
-        target, at = np.unravel_index(np.where(possible, cost, np.inf).argmin(), possible.shape)
-        self.move(int(tasks[at]), int(target))
+        target, at = _least(cost, there, possible, SLACK * self.weight * float(end[last]))
+        self.move(int(tasks[at]), target)
         return True
 
     def _swap_with(self, last: int, tasks: Ints, end: Floats) -> bool:
@@ -173,9 +173,20 @@ class _Draft:
             possible &= self.fits(np.array(last), others, mine) & self.fits(at, mine, others)
         if not possible.any():
             return False
-        one, other = np.unravel_index(np.where(possible, cost, np.inf).argmin(), possible.shape)
+        one, other = _least(cost, here + there, possible, SLACK * self.weight * float(end[last]))
         task, partner = int(tasks[one]), int(others[other])
         cluster = int(self.plan[partner])
         self.move(task, cluster)
         self.move(partner, last)
         return True
+
+
+def _least(cost: Floats, tie: Floats, possible: Bools, slack: float) -> tuple[int, int]:
+    """Where the cost is least, and of those within `slack` the tie: else the order of clusters would decide.
+
+    Moves often cost the same, because what the last cluster keeps, or another one, decides when the round ends.
+    """
+    allowed = np.where(possible, cost, np.inf)
+    first = np.where(allowed <= allowed.min() + slack, tie, np.inf).argmin()
+    row, column = np.unravel_index(first, possible.shape)
+    return int(row), int(column)
