@@ -1,5 +1,6 @@
 """All case studies of the ADMM core, one after the other, and what they were to reach; options as in each.
 
+Some five minutes on one core; OMP_NUM_THREADS=1 keeps the CPU seconds comparable.
 Usage: python -m benchmarks.dede [--quick] [--out DIR]
 """
 

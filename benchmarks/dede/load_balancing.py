@@ -175,7 +175,7 @@ class Run:
 def search(shards: Shards, states: Iterator[State], iterations: int = ITERATIONS, looks: set[int] | None = None) -> Run:
     """Iterate, repair now and then, finish the best plan."""
     best, fewest, trace = shards.placed / shards.placed.sum(axis=0), np.inf, []
-    begin = time.thread_time()
+    begin = time.process_time()
     for count, state in enumerate(islice(states, iterations), 1):
         if count not in (looks or LOOKS):
             continue
@@ -183,7 +183,7 @@ def search(shards: Shards, states: Iterator[State], iterations: int = ITERATIONS
             plan = repaired(shards, point)
             if (now := moves(shards, plan)) < fewest:
                 best, fewest = plan, now
-        trace.append((count, time.thread_time() - begin, int(fewest)))
+        trace.append((count, time.process_time() - begin, int(fewest)))
     return Run(trace, best, state)
 
 
@@ -344,7 +344,7 @@ def plot(rounds: list[Round], path: Path) -> None:
     axes.scatter(seconds, count, marker="*", color="black", s=70, label="HiGHS", zorder=3)
     fewest = np.mean([r.optimum() for r in rounds])
     axes.axhline(fewest, color="grey", lw=0.8, ls=":", label="fewest known")
-    axes.set(xscale="log", xlabel="CPU seconds per round, one thread", ylabel="moves per round", title=NAME)
+    axes.set(xscale="log", xlabel="CPU seconds per round", ylabel="moves per round", title=NAME)
     axes.set_ylim(bottom=0)
     figure.legend(fontsize=8, loc="outside right upper")
     figure.savefig(path, dpi=150)

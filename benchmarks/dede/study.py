@@ -2,7 +2,7 @@
 
 A case is a name, functions that draw, change, split and exactly solve its instances, and a class of blocks with
 `cold`, `carried` and `quality`: the objective of a point *after feasibility repair*, larger is better. Seconds are
-CPU seconds of one thread, looks at quality not counted; POP's are those of all its parts, one after the other.
+CPU seconds of the process, looks at quality not counted; POP's are those of all its parts, one after the other.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def traced(
     spent, best, reached, done = 0.0, 0.0, None, 0
     first = None
     while done < most:
-        begin = time.thread_time()
+        begin = time.process_time()
         state = next(states)
-        spent += time.thread_time() - begin
+        spent += time.process_time() - begin
         first = state.iteration - 1 if first is None else first
         done = state.iteration - first
         if done % 5 and done > 20:
@@ -138,9 +138,9 @@ def at(trace: Trace, seconds: float) -> float:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    begin = time.thread_time()
+    begin = time.process_time()
     result = work()
-    return result, time.thread_time() - begin
+    return result, time.process_time() - begin
 
 
 def run(case: Case, seed: int, scale: float, rounds: int, share: float = 0.05) -> Result:
@@ -310,7 +310,7 @@ def plot(case: Case, results: list[Result], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), width_ratios=(2, 1), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), width_ratios=(2, 1), layout="constrained")
     colours = {"admm": "C0", "penalty": "C1", "joint": "C2"}
     labels = {"admm": "ADMM", "penalty": "penalty method", "joint": "joint augmented Lagrangian"}
     for name, colour in colours.items():
@@ -324,9 +324,8 @@ def plot(case: Case, results: list[Result], path: Path) -> None:
     left.scatter(exact, np.ones(len(exact)), marker="*", color="black", s=70, label="exact", zorder=3)
     left.axhline(GOAL, color="grey", lw=0.8, ls=":")
     lowest = min(quality for result in results for quality, _, _ in result.pop.values())
-    left.set(xscale="log", xlabel="CPU seconds, one thread", ylabel="quality after repair, exact = 1")
+    left.set(xscale="log", xlabel="CPU seconds", ylabel="quality after repair, exact = 1")
     left.set_ylim(min(0.8, lowest - 0.02), 1.01)
-    left.legend(loc="lower right", fontsize=8)
     rounds = range(1, len(results[0].cold) + 1)
     for name, colour in (("cold", "C7"), ("warm", "C0")):
         counts = np.array([[np.nan if n is None else n for n in getattr(result, name)] for result in results])
@@ -337,7 +336,7 @@ def plot(case: Case, results: list[Result], path: Path) -> None:
     right.set(xlabel="round, 5 % of the demands replaced", ylabel="iterations to 0.99 of exact")
     right.set_ylim(bottom=0)
     right.xaxis.get_major_locator().set_params(integer=True)
-    right.legend(fontsize=8)
+    figure.legend(loc="outside lower center", ncols=8, fontsize=8)
     figure.suptitle(case.name)
     figure.savefig(path, dpi=150)
     plt.close(figure)
