@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_BLOCK = 64  # tasks priced together: a tile of all their clusters stays in the cache
+_FAR = 10.0  # a product x s that is off by more than this, in units of mu, is not worth the distortion
+_BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the cache
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def price_tasks(T, A, extra, p, q, cap, noise, begin, end, old, used, cluster, time, reliability, least):
+def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cluster, time, reliability, least):
     """Candidates of every task, cheapest first, and the least reduced cost p_i t_ij + extra_ij - q a_ij of any cluster.
 
     Args:
@@ -24,13 +25,15 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, old, used, cluster, t
         p: (M,) price of a second on each cluster.
         q: price of reliability.
         cap: (M,) seconds above which a task may not run on a cluster.
-        noise: (L + `_BLOCK`,) factors that candidates are chosen with, L a power of two: ties must not all choose alike.
+        noise: (L + `_BLOCK` + 1,) what reduced costs are raised by, relative, to choose candidates, L a power of two:
+            tasks that are alike must not all choose alike.
+        spread: candidates that are clusters in turn, whatever they cost.
         old, used: (n, V) candidates that must stay where `used`; V may be 0.
         cluster, time, reliability: (n, W), filled.
         least: (n,), filled.
     """
     M, n = len(T), end - begin
-    W = cluster.shape[1]
+    W = cluster.shape[1] - spread
     wrap = len(noise) - _BLOCK - 1
     keys = np.empty((_BLOCK, W))
     count = np.empty(_BLOCK, np.int64)
@@ -56,7 +59,7 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, old, used, cluster, t
                     v += extra[i, first + k]
                 v = v if t <= cap[i] else np.inf
                 least[first + k] = v if v < least[first + k] else least[first + k]
-                key[k] = v + p[i] * t * noise[offset + k]
+                key[k] = v + (v + q) * noise[offset + k]
             for k in range(width):
                 v = key[k]
                 if v < keys[k, W - 1]:
@@ -77,7 +80,15 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, old, used, cluster, t
                     cluster[j, s] = i
         for k in range(width):
             j = first + k
-            for s in range(W):
+            for s in range(spread):  # every cluster in turn
+                i = (begin + j + s * (M // spread)) % M
+                known = not T[i, begin + j] <= cap[i]
+                for r in range(count[k]):
+                    known = known or cluster[j, r] == i
+                if not known:
+                    cluster[j, count[k]] = i
+                    count[k] += 1
+            for s in range(cluster.shape[1]):
                 if s < count[k]:
                     time[j, s] = T[cluster[j, s], begin + j]
                     reliability[j, s] = A[cluster[j, s], begin + j]
@@ -219,18 +230,23 @@ def reach(cluster, b, a, mass, x, s, push, step):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def correct(cluster, b, a, mass, x, s, push, step, mu, weight):
-    """Fill `push` with (mu - dx ds) / s of the affine direction to `step`; (D,) what that adds to the force."""
+def correct(cluster, b, a, mass, x, s, push, step, mu):
+    """Set `push` so that products x s become mu, given what the direction to `step` alone would make of them.
+
+    Returns:
+        (D,) what that adds to the force.
+    """
     n, W, B = b.shape
     dx, ds = np.empty(W), np.empty(W)
-    added = np.zeros(len(step))
     D = len(step)
+    added = np.zeros(D)
     for j in range(n):
         _direction(j, cluster, b, a, mass, x, s, push, step, dx, ds)
         total, pushed = 0.0, 0.0
         for k in range(W):
             if cluster[j, k] >= 0:
-                push[j, k] = (mu - weight * dx[k] * ds[k]) / s[j, k]
+                product = (x[j, k] + dx[k]) * (s[j, k] + ds[k])
+                push[j, k] = min(max(mu - product, -mu), _FAR * mu) / s[j, k]
                 total += x[j, k] / s[j, k]
                 pushed += push[j, k]
         for k in range(W):

@@ -1,0 +1,74 @@
+"""Prices, a certificate and a plan near it: the engine for rounds of hundreds of tasks and more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from mfcp.matching.engines.base import Engine, Found
+from mfcp.matching.problem import MatchingProblem
+
+if TYPE_CHECKING:
+    from mfcp.matching.large.candidates import Prices
+    from mfcp.matching.large.pricing import Relaxation, Shards
+
+
+class Dual(Engine):
+    """Prices of clusters and reliability bound the optimum; rounding at them and local search give the plan.
+
+    Args:
+        candidates: clusters per task that the prices are fitted on and the search looks at first.
+        target: gap to the bound at which the search stops.
+        seed: of the local search.
+        scheduler: of a Dask cluster whose workers compute the prices, as tcp://host:8786; "" for this process.
+    """
+
+    name: ClassVar[str] = "dual"
+    takes_price: ClassVar[bool] = True
+    takes_zeta: ClassVar[bool] = True
+    takes_extended: ClassVar[bool] = True
+    candidates: int = Field(16, ge=2)
+    target: float = Field(1e-4, ge=0)
+    seed: int = 0
+    scheduler: str = ""
+
+    def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
+        """Bound and plan of one round; the state is its prices."""
+        from mfcp.matching.large.pricing import price as find_prices
+        from mfcp.matching.large.search import search
+
+        begin = time.perf_counter()
+        penalty = None if price is None else price / problem.tasks
+        known: Prices | None = start
+        with self._place() as place:
+            pricing = find_prices(
+                problem,
+                candidates=self.candidates,
+                time_limit=0.6 * time_limit,
+                start=known,
+                penalty=penalty,
+                place=place,
+            )
+        nothing = np.full((1, problem.tasks), -1)
+        if np.isposinf(pricing.bound):
+            return Found(nothing, np.array([np.inf]), [pricing.prices])
+        priced = time.perf_counter() - begin
+        plan = search(
+            problem, pricing, target=self.target, time_limit=time_limit - priced, seed=self.seed, penalty=penalty
+        )
+        stats = {"pricing_seconds": priced, "search_seconds": time.perf_counter() - begin - priced}
+        return Found(plan[None], np.array([pricing.bound]), [pricing.prices], stats)
+
+    def _place(self) -> AbstractContextManager[Callable[[Relaxation, int], Shards]]:
+        from mfcp.matching.large.pricing import Threads
+
+        if not self.scheduler:
+            return nullcontext(Threads)
+        from mfcp.matching.large.distributed import dask_shards
+
+        return dask_shards(self.scheduler)
