@@ -81,7 +81,7 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cl
         for k in range(width):
             j = first + k
             for s in range(spread):  # every cluster in turn
-                i = (begin + j + s * (M // spread)) % M
+                i = (j + s * (M // spread)) % M
                 known = not T[i, begin + j] <= cap[i]
                 for r in range(count[k]):
                     known = known or cluster[j, r] == i
