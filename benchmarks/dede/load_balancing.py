@@ -133,16 +133,16 @@ def relaxed_optimum(shards: Shards) -> float:
     return float(linprog(cost, A_ub=rows, b_ub=band, A_eq=once, b_eq=np.ones(N), bounds=(0, 1), method="highs").fun)
 
 
-def to_relaxed(shards: Shards, states: Iterator[State], optimum: float) -> int:
-    """Iterations until the shares or their average are that good and in the band, up to `CLOSE`."""
+def to_relaxed(shards: Shards, states: Iterator[State], optimum: float) -> tuple[int, State]:
+    """Iterations until shares or their average are that good and in the band, up to `CLOSE`; and the state there."""
     mean = 0.5 * (shards.low + shards.high)
     for done, state in enumerate(islice(states, MOST), 1):
         for shares in (state.z, state.average().z):
             load = shares @ shards.load
             outside = max(float((load - shards.high).max()), float((shards.low - load).max())) / mean
             if outside <= CLOSE and float(shares[~shards.placed].sum()) <= optimum + CLOSE * max(optimum, 1.0):
-                return done
-    return MOST
+                return done, state
+    return MOST, state
 
 
 def pop(shards: Shards, parts: int, limit: float, rng: np.random.Generator) -> np.ndarray:
@@ -204,7 +204,8 @@ class Round:
     """Runs by name, each finished; HiGHS's bound of the moves; iterations to the relaxation's optimum.
 
     Cold, penalty and joint solve the round itself, and warm does after the round before it, whose loads were drawn
-    apart from its own. Cold and warm again: the same placement under loads of which u has changed by 5 %.
+    apart from its own. Cold and warm again: the same placement under loads of which u has changed by 5 %, warm from
+    where the relaxation of the round was solved.
     """
 
     seed: int
@@ -228,27 +229,29 @@ def run(seed: int, scale: float, rounds: int, limit: float, advance: Callable[[]
         starts["warm"] = starts["cold"] if state is None else state
         ours = finished(shards, search(shards, iterate(Balance(shards), starts["warm"])))
         if number >= 0:
-            this = solved(seed, shards, starts, limit, rng)
+            this, last = solved(seed, shards, starts, limit, rng)
             this.runs["admm, warm"] = ours
             near = instance(placed, 0.95 * u + 0.05 * rng.random())
             optimum = relaxed_optimum(near)
-            after = {"cold": Balance(near).cold(), "warm": this.runs["admm, cold"].state}
-            for name, start in after.items():
-                this.iterations[f"{name} again"] = to_relaxed(near, iterate(Balance(near), start), optimum)
+            for name, start in {"cold": Balance(near).cold(), "warm": last}.items():
+                this.iterations[f"{name} again"], _ = to_relaxed(near, iterate(Balance(near), start), optimum)
             found.append(this)
             advance()
         placed, state = ours.best > 0, ours.state
     return found
 
 
-def solved(seed: int, shards: Shards, starts: dict[str, State], limit: float, rng: np.random.Generator) -> Round:
-    """One round by everything but ADMM started warm."""
-    this, optimum = Round(seed), relaxed_optimum(shards)
+def solved(
+    seed: int, shards: Shards, starts: dict[str, State], limit: float, rng: np.random.Generator
+) -> tuple[Round, State]:
+    """One round by everything but ADMM started warm; and where ADMM, started cold, has solved the relaxation."""
+    this, optimum, last = Round(seed), relaxed_optimum(shards), starts["cold"]
     solvers = {"admm, cold": iterate, "penalty": penalty, "joint": joint}
     for name, solver in solvers.items():
         this.runs[name] = finished(shards, search(shards, solver(Balance(shards), starts["cold"])))
-        this.iterations[name] = to_relaxed(shards, solver(Balance(shards), starts["cold"]), optimum)
-    this.iterations["admm, warm"] = to_relaxed(shards, iterate(Balance(shards), starts["warm"]), optimum)
+        this.iterations[name], state = to_relaxed(shards, solver(Balance(shards), starts["cold"]), optimum)
+        last = state if name == "admm, cold" else last
+    this.iterations["admm, warm"], _ = to_relaxed(shards, iterate(Balance(shards), starts["warm"]), optimum)
     still = shards.placed / shards.placed.sum(axis=0)
     (plan, this.bound), seconds = timed(lambda: exact(shards, limit))
     plan = still if plan is None else plan
@@ -256,7 +259,7 @@ def solved(seed: int, shards: Shards, starts: dict[str, State], limit: float, rn
     for name, shares in (("POP-4", lambda: pop(shards, 4, limit / 4, rng)), ("repair alone", lambda: still)):
         plan, seconds = timed(lambda shares=shares: repaired(shards, shares()))
         this.runs[name] = finished(shards, Run([(0, seconds, moves(shards, plan))], plan))
-    return this
+    return this, last
 
 
 def report(rounds: list[Round], scale: float, limit: float) -> list[Requirement]:
