@@ -82,6 +82,9 @@ def _add_solve(commands: Any) -> None:
     solve.add_argument(
         "--weights", metavar="a=1,…", help="objective: makespan, total_time, cost; 0 if left out (makespan=1)"
     )
+    solve.add_argument(
+        "--scheduler", metavar="URL", help="of a Dask cluster that computes prices (tcp://HOST:8786); engine dual"
+    )
     solve.add_argument("--out", type=Path, metavar="FILE", help="JSON file (default: JSON on standard output)")
     solve.set_defaults(run=_solve)
 
@@ -162,12 +165,17 @@ def _solve(options: argparse.Namespace) -> None:
 
     if not options.time_limit > 0:
         raise SettingsError(f"--time-limit: expected seconds above 0, got {options.time_limit}")
+    engine: str | dict[str, str] = options.engine
+    if options.scheduler:
+        if engine not in ("auto", "dual"):
+            raise SettingsError(f"--scheduler: expected engine 'dual', got '{engine}'")
+        engine = {"kind": "dual", "scheduler": options.scheduler}
     problem = read_problem(options)
     if options.out:
         output_folder(options.out.parent)
     require_feasible(problem)
     with _only_ours():
-        solution = solve(problem, options.engine, time_limit=options.time_limit)
+        solution = solve(problem, engine, time_limit=options.time_limit)
         if solution.status == "infeasible":
             raise InfeasibleError(explain_infeasible(problem).message)
     if solution.status == "failed":

@@ -63,12 +63,30 @@ def test_an_engine_refuses_what_it_cannot_take(says):
 
 def test_exact_enumerates_where_plans_are_few():
     def chosen(M, N):
-        return type(Exact().resolve(MatchingProblem(np.ones((M, N)), np.ones((M, N)), 0.5), None))
+        return type(Exact().resolve(MatchingProblem(np.ones((M, N)), np.ones((M, N)), 0.5), None, 60.0))
 
     assert chosen(3, 10) is Enumerate
     assert chosen(3, 11) is Milp
     assert chosen(1, 100) is Enumerate
     assert chosen(40, 30_000) is Milp  # 40 to the power of 30,000 is not computed
+
+
+@pytest.mark.parametrize(
+    ("M", "N", "limit", "options", "name"),
+    [
+        (3, 5, 60.0, {}, "enumerate"),
+        (5, 20, 60.0, {}, "milp"),
+        (30, 40, 60.0, {}, "milp"),  # few tasks per cluster: the relaxation is far from any plan
+        (5, 20, 0.5, {}, "dual"),
+        (10, 100, 60.0, {}, "dual"),
+        (3, 20, 60.0, {"zeta": np.linspace(1.0, 0.6, 21)}, "dual"),
+        (20, 500, 60.0, {"backlog": np.ones(20)}, "dual"),
+    ],
+)
+def test_auto_chooses_by_size_and_time_and_says_which(M, N, limit, options, name):
+    rng = np.random.default_rng(0)
+    problem = MatchingProblem(rng.uniform(1, 2, (M, N)), np.full((M, N), 0.9), 0.5, **options)
+    assert solve(problem, time_limit=limit).engine == name
 
 
 def test_at_the_time_limit_the_plan_holds_and_the_bound_is_a_bound():

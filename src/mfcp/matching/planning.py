@@ -58,7 +58,7 @@ def solve(
     batch = problem.T.shape[:-2]
     flat = problem.flat()
     prices = None if price is None else np.broadcast_to(np.asarray(price, np.float64), batch).reshape(-1)
-    chosen = Engine.parse(engine).resolve(flat, prices)
+    chosen = Engine.parse(engine).resolve(flat, prices, time_limit)
     chosen.refuse(flat, prices)
     found = chosen.match(flat, price=prices, time_limit=time_limit, start=start)
     planned = found.assignment[:, 0] >= 0

@@ -5,15 +5,27 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mfcp.matching.engines.base import Engine
-from mfcp.matching.engines.exact import Exact
+from mfcp.matching.engines.dual import Dual
+from mfcp.matching.engines.exact import Enumerate, Milp
+from mfcp.matching.exact import few_plans
 from mfcp.matching.problem import Floats, MatchingProblem
+
+_PAIRS = 400  # entries up to which HiGHS proves an optimum in seconds
+_FEW_TASKS, _FEW_PAIRS = 4, 2000  # per cluster: up to so many HiGHS still does, and prices say little about plans
+_SECONDS = 2.0  # that HiGHS needs to be worth a start
 
 
 class Auto(Engine):
-    """Chooses by size; the solution's `engine` says which."""
+    """Chooses by size and time; the solution's `engine` says which."""
 
     name: ClassVar[str] = "auto"
 
-    def resolve(self, problem: MatchingProblem, price: Floats | None) -> Engine:
-        """Exact."""
-        return Exact().resolve(problem, price)
+    def resolve(self, problem: MatchingProblem, price: Floats | None, time_limit: float) -> Engine:
+        """All plans where they are few, HiGHS where it ends in seconds, else prices and search."""
+        if few_plans(problem):
+            return Enumerate()
+        M, N = problem.clusters, problem.tasks
+        small = M * N <= _PAIRS or (M * N <= _FEW_PAIRS and N <= _FEW_TASKS * M)
+        if small and problem.zeta is None and time_limit >= _SECONDS:
+            return Milp()
+        return Dual()

@@ -41,8 +41,8 @@ class Engine(Registered):
     takes_zeta: ClassVar[bool] = False  # parallel execution
     takes_extended: ClassVar[bool] = False  # backlog, capacities, deadlines, other objectives than the makespan
 
-    def resolve(self, problem: MatchingProblem, price: Floats | None) -> Engine:
-        """The engine that does the work: itself, unless it only chooses one."""
+    def resolve(self, problem: MatchingProblem, price: Floats | None, time_limit: float) -> Engine:
+        """The engine that does the work on a batch, in seconds per round: itself, unless it only chooses one."""
         return self
 
     def match(

@@ -11,11 +11,16 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.matching.engines.base import Engine, Found
-from mfcp.matching.problem import MatchingProblem
+from mfcp.matching.engines.exact import Milp
+from mfcp.matching.engines.greedy import Greedy
+from mfcp.matching.problem import Ints, MatchingProblem
 
 if TYPE_CHECKING:
     from mfcp.matching.large.candidates import Prices
     from mfcp.matching.large.pricing import Relaxation, Shards
+
+
+_PAIRS = 50_000  # entries up to which HiGHS may find a plan
 
 
 class Dual(Engine):
@@ -32,7 +37,7 @@ class Dual(Engine):
     takes_price: ClassVar[bool] = True
     takes_zeta: ClassVar[bool] = True
     takes_extended: ClassVar[bool] = True
-    candidates: int = Field(16, ge=2)
+    candidates: int = Field(10, ge=2)
     target: float = Field(1e-4, ge=0)
     seed: int = 0
     scheduler: str = ""
@@ -61,8 +66,15 @@ class Dual(Engine):
         plan = search(
             problem, pricing, target=self.target, time_limit=time_limit - priced, seed=self.seed, penalty=penalty
         )
+        if plan[0] < 0:
+            plan = self._another(problem, price, time_limit - (time.perf_counter() - begin))
         stats = {"pricing_seconds": priced, "search_seconds": time.perf_counter() - begin - priced}
         return Found(plan[None], np.array([pricing.bound]), [pricing.prices], stats)
+
+    def _another(self, problem: MatchingProblem, price: float | None, time_limit: float) -> Ints:
+        """Where the search has no plan, anybody's is better than none."""
+        other: Engine = Greedy() if problem.zeta is not None or problem.T.size > _PAIRS else Milp()
+        return other.match_round(problem, price=price, time_limit=max(time_limit, 0.1), start=None).assignment[0]
 
     def _place(self) -> AbstractContextManager[Callable[[Relaxation, int], Shards]]:
         from mfcp.matching.large.pricing import Threads

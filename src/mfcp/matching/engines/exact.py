@@ -67,6 +67,6 @@ class Exact(Engine):
 
     name: ClassVar[str] = "exact"
 
-    def resolve(self, problem: MatchingProblem, price: Floats | None) -> Engine:
+    def resolve(self, problem: MatchingProblem, price: Floats | None, time_limit: float) -> Engine:
         """The one of the two that is faster."""
         return Enumerate() if exact.few_plans(problem) else Milp()

@@ -46,9 +46,9 @@ class Pop(Engine):
                 part = _part(problem, tasks, min(self.parts, problem.tasks)).flat()
             except InfeasibleError:  # a deadline that a task alone cannot meet in its share of the time
                 break
-            engine = Engine.parse(self.engine).resolve(part, None)
-            engine.refuse(part, None)
             limit = time_limit * len(tasks) / problem.tasks
+            engine = Engine.parse(self.engine).resolve(part, None, limit)
+            engine.refuse(part, None)
             plan[tasks] = engine.match(part, price=None, time_limit=limit, start=None).assignment[0]
         if (plan < 0).any() or any(excess > 0 for excess in violations(problem, plan).values()):
             plan[:] = -1
