@@ -2,8 +2,11 @@
 """Compiled local search of one round: a plan over (cluster, task) pairs, its sums, and what a move changes.
 
 `_strain` says what it costs a cluster to be as full as it is, with one pair less or more; rounding and annealing are
-written on it. Constants of other modules come as arguments: the cache beside this file notices changes of this file
-only.
+written on it. What runs often is inlined: handing over these tuples takes longer than a move. A move that overfills a cluster may push a task out of it, which may push out another one (an ejection
+chain [Glover1996]_). Constants of other modules come as arguments: the cache beside this file notices changes of this
+file only.
+
+.. [Glover1996] Glover, Discrete Applied Mathematics 65, 1996, doi:10.1016/0166-218X(94)00037-E.
 """
 
 from __future__ import annotations
@@ -84,9 +87,15 @@ class Plan(NamedTuple):
         count: (M,) number of tasks.
         used: (C + L, M) of the limits; of deadlines under parallel execution the number of tasks.
         strain: (M,) cost of each cluster being as full as it is.
-        over: (M,) whether a cluster breaks a limit or is above the best makespan.
+        over: (M,) whether a cluster breaks a limit or ends after AIM.
         best: (N,) pair of each task in the best plan that meets every constraint.
-        scalars: summed reliability, best objective, level of the makespan, margin on reliability, moves made.
+        scalars: see the indices below.
+        begin: (M + 1,) where a cluster's members start in the next three.
+        member: (P,) tasks of each cluster that have another pair, in no order.
+        time: (P,) the members' seconds there.
+        step: (P,) the members' least change in price to another pair.
+        size: (M,) how many members.
+        place: (N,) of a task in `member`; -1 for a task with one pair.
     """
 
     own: Index
@@ -97,11 +106,25 @@ class Plan(NamedTuple):
     over: NDArray[np.bool_]
     best: Index
     scalars: Array
+    begin: Index
+    member: NDArray[np.int32]
+    time: Array
+    step: Array
+    size: NDArray[np.int32]
+    place: Index
 
 
-RELIABILITY, BEST, LEVEL, MARGIN, MOVES = range(5)
-SCALARS = 5
+RELIABILITY = 0  # summed
+BEST = 1  # objective of the best plan that meets every constraint
+LATEST = 2  # its makespan
+LEVEL = 3  # of the makespan, above which a cluster is strained
+MARGIN = 4  # on summed reliability
+AIM = 5  # a cluster that ends later does not improve on the best plan
+OVER = 6  # number of clusters that do, or break a limit
+SCALARS = 7
 BROKEN = 1e-10  # relative excess of a limit that counts: a tenth of what is verified
+BETTER = 1e-5  # relative improvement of the makespan that is worth a copy of the plan
+DEEP = 8  # tasks in a chain, at most
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -143,7 +166,7 @@ def _limits(pairs, terms, plan, i, out, into, busy, eta):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _strain(pairs, terms, plan, i, out, into, level, eta):
+def _strain(pairs, terms, plan, i, out, into, inverse, eta):
     """What it costs cluster i to be as full as it is, without pair `out` and with pair `into`, -1 for none."""
     load, count = plan.load[i], plan.count[i]
     if out >= 0:
@@ -153,18 +176,11 @@ def _strain(pairs, terms, plan, i, out, into, level, eta):
         load += pairs.time[into]
         count += 1.0
     busy, end = _end(terms, i, load, count)
-    excess = end / level - 1.0
+    excess = end * inverse - 1.0
     cost = 0.5 * eta * excess * excess * terms.weight[i] if excess > 0.0 else 0.0
     if terms.limit.shape[0]:
         cost += _limits(pairs, terms, plan, i, out, into, busy, eta)[0]
     return cost + terms.total_time * busy
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _over(pairs, terms, plan, i, aim):
-    """Whether cluster i ends after `aim` or breaks a limit."""
-    busy, end = _end(terms, i, plan.load[i], plan.count[i])
-    return end > aim or (terms.limit.shape[0] > 0 and _limits(pairs, terms, plan, i, -1, -1, busy, 0.0)[1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -175,7 +191,7 @@ def _missing(terms, short):
     return terms.penalty * short if terms.penalty >= 0.0 else terms.spring * short * short
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _add(pairs, terms, plan, pair, part):
     """Put a part of a pair's task on its cluster."""
     i = pairs.cluster[pair]
@@ -192,7 +208,7 @@ def round_shares(pairs, terms, plan, order, eta):
 
     `plan.own` of -1 marks the tasks to place; the others stay.
     """
-    level = plan.scalars[LEVEL]
+    inverse = 1.0 / plan.scalars[LEVEL]
     for j in range(len(order)):
         if plan.own[j] >= 0:
             _add(pairs, terms, plan, plan.own[j], 1.0)
@@ -208,8 +224,8 @@ def round_shares(pairs, terms, plan, order, eta):
         least = math.inf
         for e in range(pairs.start[j], pairs.start[j + 1]):
             i = pairs.cluster[e]
-            before = _strain(pairs, terms, plan, i, -1, -1, level, eta)
-            after = _strain(pairs, terms, plan, i, -1, e, level, eta)
+            before = _strain(pairs, terms, plan, i, -1, -1, inverse, eta)
+            after = _strain(pairs, terms, plan, i, -1, e, inverse, eta)
             cost = pairs.price[e] + after - before + _missing(terms, short - pairs.reliability[e])
             if cost < least:
                 least = cost
@@ -217,60 +233,167 @@ def round_shares(pairs, terms, plan, order, eta):
         _add(pairs, terms, plan, plan.own[j], 1.0)
 
 
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _measure(pairs, terms, plan, i, inverse, eta):
+    """Strain of cluster i, and whether it is over, afresh."""
+    plan.strain[i] = _strain(pairs, terms, plan, i, -1, -1, inverse, eta)
+    busy, end = _end(terms, i, plan.load[i], plan.count[i])
+    over = end > plan.scalars[AIM]
+    if terms.limit.shape[0] and not over:
+        over = _limits(pairs, terms, plan, i, -1, -1, busy, 0.0)[1]
+    plan.scalars[OVER] += int(over) - int(plan.over[i])
+    plan.over[i] = over
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _join(pairs, plan, j):
+    """Enter task j among the members of its cluster."""
+    low, high = pairs.start[j], pairs.start[j + 1]
+    plan.place[j] = -1
+    if high - low < 2:
+        return
+    pair = plan.own[j]
+    i = pairs.cluster[pair]
+    at = plan.begin[i] + plan.size[i]
+    plan.member[at] = j
+    plan.time[at] = pairs.time[pair]
+    plan.step[at] = pairs.price[low if pair != low else low + 1] - pairs.price[pair]
+    plan.size[i] += 1
+    plan.place[j] = at
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _move(pairs, terms, plan, j, pair, inverse, eta):
+    """Put task j on another pair."""
+    old = plan.own[j]
+    h = pairs.cluster[old]
+    at, last = plan.place[j], plan.begin[h] + plan.size[h] - 1
+    plan.member[at] = plan.member[last]
+    plan.time[at] = plan.time[last]
+    plan.step[at] = plan.step[last]
+    plan.place[plan.member[at]] = at
+    plan.size[h] -= 1
+    plan.own[j] = pair
+    _join(pairs, plan, j)
+    for put in range(2):
+        _add(pairs, terms, plan, pair if put else old, 1.0 if put else -1.0)
+        _measure(pairs, terms, plan, pairs.cluster[pair] if put else h, inverse, eta)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _recount(pairs, terms, plan):
-    """The sums of a plan, afresh."""
+    """Sums and members of a plan, afresh."""
     plan.load[:] = 0.0
     plan.count[:] = 0.0
     plan.used[:] = 0.0
+    plan.size[:] = 0
     plan.scalars[RELIABILITY] = 0.0
-    for e in plan.own:
-        _add(pairs, terms, plan, e, 1.0)
+    for j in range(len(plan.own)):
+        _add(pairs, terms, plan, plan.own[j], 1.0)
+        _join(pairs, plan, j)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _keep_if_best(pairs, terms, plan):
-    """Remember a plan that meets every constraint if it is the best so far."""
+def _keep_if_best(pairs, terms, plan, alone):
+    """Remember a plan that meets every constraint if it is the best so far; `alone`: the makespan is all that counts."""
     latest, value = 0.0, 0.0
     for i in range(len(plan.load)):
         busy, end = _end(terms, i, plan.load[i], plan.count[i])
         latest = max(latest, end)
         value += terms.total_time * busy
     value += terms.makespan * latest
-    for e in plan.own:
-        value += pairs.money[e]
-    if terms.penalty > 0.0:
-        value += terms.penalty * max(0.0, terms.need - plan.scalars[RELIABILITY])
+    if not alone:
+        for e in plan.own:
+            value += pairs.money[e]
+        if terms.penalty > 0.0:
+            value += terms.penalty * max(0.0, terms.need - plan.scalars[RELIABILITY])
     if value < plan.scalars[BEST]:
         plan.scalars[BEST] = value
+        plan.scalars[LATEST] = latest
         plan.best[:] = plan.own
-        return True
-    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _next(seed):
+    """Xorshift."""
+    seed ^= seed << np.uint64(13)
+    seed ^= seed >> np.uint64(7)
+    return seed ^ (seed << np.uint64(17))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, eta):
+    """The best task to push out of cluster g, and where to.
+
+    Args:
+        cost: of the chain so far, less what is allowed.
+        moved: the first `many` are tasks of the chain.
+        refund: most that a cluster's strain may fall by.
+
+    Returns:
+        (task, pair, cost), cost < 0 if that ends the chain well; else the one to go on with, or task -1.
+    """
+    rel = plan.scalars[RELIABILITY]
+    base = cost - plan.strain[g] - _missing(terms, need - rel)
+    least, task, to = 0.0, -1, -1
+    part, part_task, part_to, part_cost = 0.0, -1, -1, 0.0
+    simple = not (terms.limit.shape[0] or terms.zeta.shape[1] or terms.total_time)
+    load, weight, half = plan.load[g] + terms.backlog[g], terms.weight[g], 0.5 * eta
+    after = 0.0
+    for at in range(plan.begin[g], plan.begin[g] + plan.size[g]):
+        sum_ = base + plan.step[at]
+        if simple:
+            excess = (load - plan.time[at]) * inverse - 1.0
+            after = half * excess * excess * weight if excess > 0.0 else 0.0
+            if sum_ + after > refund:
+                continue
+        elif sum_ > refund:
+            continue
+        o = plan.member[at]
+        known = False
+        for k in range(many):
+            known |= moved[k] == o
+        if known:
+            continue
+        was = plan.own[o]
+        if not simple:
+            after = _strain(pairs, terms, plan, g, was, -1, inverse, eta)
+        sum_ = base + after - pairs.price[was]
+        rest = need - rel + pairs.reliability[was]
+        for f in range(pairs.start[o], pairs.start[o + 1]):
+            if f == was:
+                continue
+            without = sum_ + pairs.price[f]
+            if without > refund:
+                break
+            l = pairs.cluster[f]
+            without += _missing(terms, rest - pairs.reliability[f]) - plan.strain[l]
+            if without > 0.0:
+                continue
+            full = without + _strain(pairs, terms, plan, l, -1, f, inverse, eta)
+            if full < least:
+                least, task, to = full, o, f
+            elif without < part:
+                part, part_task, part_to, part_cost = without, o, f, full
+    if task >= 0:
+        return task, to, least
+    return part_task, part_to, part_cost
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _refresh(pairs, terms, plan, level, eta, aim):
-    """Strain of every cluster; how many are over."""
-    many = 0
-    for i in range(len(plan.load)):
-        plan.strain[i] = _strain(pairs, terms, plan, i, -1, -1, level, eta)
-        plan.over[i] = _over(pairs, terms, plan, i, aim)
-        many += plan.over[i]
-    return many
+def anneal(pairs, terms, plan, schedule, depth, crowd, drop, floor, alone, draws, state):
+    """Simulated annealing on the price of the plan plus the strain of its clusters, one move or chain at a time.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def anneal(pairs, terms, plan, where, schedule, crowd, floor, only_makespan, draws, state):
-    """Simulated annealing on the price of the plan plus the strain of its clusters, one move at a time.
-
-    The level above which a cluster is strained follows the plan, so that a share `crowd` of the clusters is above it;
-    the margin on reliability follows what is missing.
+    The level above which a cluster is strained follows the plan, so that a share `crowd` of the clusters is above it,
+    or with chains the best plan; the margin on reliability follows what is missing.
 
     Args:
         schedule: (S, 2) temperature and stiffness of each sweep.
-        crowd: share of clusters to be above the level.
+        depth: tasks moved at once, at most; 1 for no chains.
+        crowd: share of clusters to be above the level, without chains.
+        drop: relative distance of the level below the best plan, with chains.
         floor: least level.
-        only_makespan: whether the objective is the makespan alone.
+        alone: whether the objective is the makespan alone.
         draws: (2^k,) exponential deviates.
         state: (1,) uint64 of the generator.
     """
@@ -281,127 +404,94 @@ def anneal(pairs, terms, plan, where, schedule, crowd, floor, only_makespan, dra
     hard = terms.penalty < 0.0
     enough = terms.need * (1.0 - 1e-13) if hard else -math.inf
     start, cluster, times, gains, prices = pairs.start, pairs.cluster, pairs.time, pairs.reliability, pairs.price
-    own, load, count, strain, over = plan.own, plan.load, plan.count, plan.strain, plan.over
+    own, load, strain, scalars = plan.own, plan.load, plan.strain, plan.scalars
     weight, backlog = terms.weight, terms.backlog
     simple = not (terms.limit.shape[0] or terms.zeta.shape[1] or terms.total_time)
-    swaps = len(where) > 0
     monotone = terms.zeta.shape[1] == 0
     largest = draws.max()
-    moves = 0
+    moved, before = np.empty(DEEP, np.int64), np.empty(DEEP, np.int64)
     for s in range(len(schedule)):
         heat, eta = schedule[s, 0], schedule[s, 1]
-        level = plan.scalars[LEVEL]
-        inverse, half = 1.0 / level, 0.5 * eta
+        half = 0.5 * eta
         most = heat * largest if monotone else math.inf
-        aim = plan.scalars[BEST] / terms.makespan * (1.0 - 1e-9) if only_makespan else math.inf
-        many = _refresh(pairs, terms, plan, level, eta, aim)
-        need = terms.need + (plan.scalars[MARGIN] if hard else 0.0)
-        rel = plan.scalars[RELIABILITY]
-        missing = _missing(terms, need - rel)
-        if only_makespan and many == 0 and rel >= enough and _keep_if_best(pairs, terms, plan):
-            aim = plan.scalars[BEST] / terms.makespan * (1.0 - 1e-5)
-            many = _refresh(pairs, terms, plan, level, eta, aim)
+        fresh = True
+        need = terms.need + (scalars[MARGIN] if hard else 0.0)
+        level = inverse = refund = missing = 0.0
         for j in range(N):
             now = own[j]
             h = cluster[now]
             for e in range(start[j], start[j + 1]):
+                if fresh:  # another best plan, or another sweep
+                    if depth > 1 and scalars[LATEST] < math.inf:
+                        scalars[LEVEL] = max(floor, scalars[LATEST] * (1.0 - drop))
+                    level = scalars[LEVEL]
+                    inverse = 1.0 / level
+                    scalars[AIM] = scalars[LATEST] * (1.0 - BETTER) if alone else math.inf
+                    refund = 0.0
+                    for i in range(M):
+                        _measure(pairs, terms, plan, i, inverse, eta)
+                        refund = max(refund, strain[i])
+                    missing = _missing(terms, need - scalars[RELIABILITY])
+                    fresh = False
                 if e == now:
                     continue
-                g = cluster[e]
                 change = prices[e] - prices[now]
                 if change > most + strain[h] + missing:
                     break
-                seed ^= seed << np.uint64(13)
-                seed ^= seed >> np.uint64(7)
-                seed ^= seed << np.uint64(17)
+                g = cluster[e]
+                seed = _next(seed)
                 room = heat * draws[(seed >> np.uint64(20)) & mask] + strain[h] + strain[g] + missing - change
                 if room < 0.0:
                     continue
                 if simple:
                     excess = (load[g] + times[e] + backlog[g]) * inverse - 1.0
                     right = half * excess * excess * weight[g] if excess > 0.0 else 0.0
-                    if right > room:
+                    if right > room and depth == 1:
                         continue
                     excess = (load[h] - times[now] + backlog[h]) * inverse - 1.0
                     left = half * excess * excess * weight[h] if excess > 0.0 else 0.0
                 else:
-                    right = _strain(pairs, terms, plan, g, -1, e, level, eta)
-                    left = _strain(pairs, terms, plan, h, now, -1, level, eta)
-                gain = gains[e] - gains[now]
-                lacks = _missing(terms, need - rel - gain)
-                if left + right + lacks > room:
+                    right = _strain(pairs, terms, plan, g, -1, e, inverse, eta)
+                    left = _strain(pairs, terms, plan, h, now, -1, inverse, eta)
+                lacks = _missing(terms, need - scalars[RELIABILITY] - gains[e] + gains[now])
+                cost = left + right + lacks - room
+                if cost > 0.0 and (depth == 1 or strain[h] + missing <= 0.0 or left - room > refund):
                     continue
-                if simple:
-                    load[h] -= times[now]
-                    load[g] += times[e]
-                    count[h] -= 1.0
-                    count[g] += 1.0
-                    many -= int(over[h]) + int(over[g])
-                    over[h] = count[h] > 0.0 and load[h] + backlog[h] > aim
-                    over[g] = load[g] + backlog[g] > aim
-                else:
-                    _add(pairs, terms, plan, now, -1.0)
-                    _add(pairs, terms, plan, e, 1.0)
-                    many -= int(over[h]) + int(over[g])
-                    over[h] = _over(pairs, terms, plan, h, aim)
-                    over[g] = _over(pairs, terms, plan, g, aim)
-                many += int(over[h]) + int(over[g])
-                strain[h], strain[g] = left, right
-                own[j] = e
-                now, h = e, g
-                rel += gain
-                missing = lacks
-                moves += 1
-                if only_makespan and many == 0 and rel >= enough and _keep_if_best(pairs, terms, plan):
-                    aim = plan.scalars[BEST] / terms.makespan * (1.0 - 1e-5)
-                    many = _refresh(pairs, terms, plan, level, eta, aim)
-            if not swaps:
-                continue
-            seed ^= seed << np.uint64(13)
-            seed ^= seed >> np.uint64(7)
-            seed ^= seed << np.uint64(17)
-            o = np.int64((seed >> np.uint64(11)) % np.uint64(N))
-            other = own[o]
-            g = cluster[other]
-            there, here = where[j, g], where[o, h]
-            if g == h or there < 0 or here < 0:
-                continue
-            room = heat * draws[(seed >> np.uint64(40)) & mask] + strain[h] + strain[g] + missing
-            room -= prices[there] - prices[now] + prices[here] - prices[other]
-            if room < 0.0:
-                continue
-            right = _strain(pairs, terms, plan, g, other, there, level, eta)
-            if right > room:
-                continue
-            left = _strain(pairs, terms, plan, h, now, here, level, eta)
-            gain = gains[there] - gains[now] + gains[here] - gains[other]
-            lacks = _missing(terms, need - rel - gain)
-            if left + right + lacks > room:
-                continue
-            _add(pairs, terms, plan, now, -1.0)
-            _add(pairs, terms, plan, other, -1.0)
-            _add(pairs, terms, plan, there, 1.0)
-            _add(pairs, terms, plan, here, 1.0)
-            own[j], own[o] = there, here
-            strain[h], strain[g] = left, right
-            rel += gain
-            missing = lacks
-            moves += 1
-            many -= int(over[h]) + int(over[g])
-            over[h] = _over(pairs, terms, plan, h, aim)
-            over[g] = _over(pairs, terms, plan, g, aim)
-            many += int(over[h]) + int(over[g])
-            if only_makespan and many == 0 and rel >= enough and _keep_if_best(pairs, terms, plan):
-                aim = plan.scalars[BEST] / terms.makespan * (1.0 - 1e-5)
-                many = _refresh(pairs, terms, plan, level, eta, aim)
-        if not only_makespan and many == 0 and rel >= enough:
-            _keep_if_best(pairs, terms, plan)
-        above = 0
-        plan.scalars[RELIABILITY] = rel
-        for i in range(M):
-            above += _end(terms, i, plan.load[i], plan.count[i])[1] > level
-        rate = 0.01 if s < 0.5 * len(schedule) else 0.002
-        plan.scalars[LEVEL] = max(floor, level * (1.0 + rate * (above / M - crowd)))
-        plan.scalars[MARGIN] = max(0.0, plan.scalars[MARGIN] + 0.2 * (terms.need - rel))
-    plan.scalars[MOVES] += moves
+                many, task, to, back = 0, j, e, False
+                while True:  # the one place that moves tasks: compiled code for each more takes seconds to compile
+                    was = own[task]
+                    _move(pairs, terms, plan, task, to, inverse, eta)
+                    if not back:
+                        moved[many], before[many] = task, was
+                        many += 1
+                        if cost <= 0.0:
+                            break
+                        task = -1
+                        if many < depth:
+                            task, to, cost = _respond(
+                                pairs, terms, plan, cluster[to], cost, moved, many, need, refund, inverse, eta
+                            )
+                        back = task < 0
+                    if back:
+                        many -= 1
+                        if many < 0:
+                            break
+                        task, to = moved[many], before[many]
+                if back:
+                    continue
+                now = own[j]
+                h = cluster[now]
+                missing = _missing(terms, need - scalars[RELIABILITY])
+                if alone and scalars[OVER] == 0.0 and scalars[RELIABILITY] >= enough:
+                    _keep_if_best(pairs, terms, plan, alone)
+                    fresh = True
+        if not alone and scalars[OVER] == 0.0 and scalars[RELIABILITY] >= enough:
+            _keep_if_best(pairs, terms, plan, alone)
+        if depth == 1:
+            above = 0
+            for i in range(M):
+                above += _end(terms, i, load[i], plan.count[i])[1] > level
+            rate = 0.01 if s < 0.5 * len(schedule) else 0.002
+            scalars[LEVEL] = max(floor, level * (1.0 + rate * (above / M - crowd)))
+        scalars[MARGIN] = max(0.0, scalars[MARGIN] + 0.2 * (terms.need - scalars[RELIABILITY]))
     state[0] = seed

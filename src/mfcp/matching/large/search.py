@@ -1,40 +1,48 @@
-"""The integer half of matching at scale: a plan rounded at the prices, then annealed."""
+"""The integer half of matching at scale: a plan rounded at the prices, annealed, then worked on by ejection chains.
+
+For prices p, q that certify the bound LB, every plan with makespan θ (weight w) satisfies
+
+    w θ - LB = Σ_j (reduced cost of j's cluster)  +  Σ_i p_i (θ - load_i)  +  q (Σ_j a_j - gamma N),
+
+so a plan is near the bound if its tasks run where they are nearly cheapest, its clusters end nearly together and it
+is no more reliable than asked. Few pairs are nearly cheapest; choosing among them is a balancing problem, in which a
+single move is far coarser than the gap asked for, and chains of moves are as fine as their number.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mfcp.matching.large.candidates import Candidates, Pricing, gather, rows_of
-from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem, violations
+from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem, violations
 
 if TYPE_CHECKING:
     from mfcp.matching.large.moves import Pairs, Plan, Terms
 
 DEADLINES = 64  # levels of deadlines that are told apart; of more, a task is held to the next one down
-SMALL = 100_000  # entries up to which every allowed pair is searched
-TUNE = dict(
-    theta=0.15,
-    th0=0.05,
-    th1=0.003,
-    e0=100.0,
-    e1=5000.0,
-    dl=5e-4,
-    dn=2,
-    swap=1,
-    up=1.02,
-    crowd=0.1,
-    least=3,
-    rounds=1,
-    budget=12e6,
-    most=20000,
-    fewest=400,
-    sweeps=0,
-)
-LOG = None
+SMALL = 100_000  # entries up to which every allowed pair is looked at, not only the candidates
+TINY = 100  # entries up to which nothing is left out and annealing starts again at several temperatures
+NEAR = 0.15  # reduced cost, as a share of a task's own cost, up to which a pair is of use
+LEAST = 3  # pairs that a task keeps in any case
+LONG = 1.05  # in bounds: a pair that alone takes longer is of no use
+NONE = 1e300  # where there is no limit
+
+# Annealing by single moves. Temperatures are in units of the objective per task; stiffness in units of the objective.
+WARM = (0.05, 0.003, 100.0, 5000.0)  # temperature and stiffness, first to last
+CROWD = 0.1  # share of the clusters above the level
+ABOVE = 1.02  # level in bounds, to start with
+# Annealing by chains, near the best plan.
+CHAINS = (0.02, 0.01, 3000.0, 3000.0)
+DEPTH = 3  # tasks moved at once
+DROP = 5e-4  # relative distance of the level below the best plan
+VISITS = (4e6, 4e6)  # pairs visited by either, about; what the time at every size follows from
+SWEEPS = ((30, 400), (20, 200))  # least and most
+RESTARTS = (0.2, 0.8, 3.2, 12.8)  # temperatures of tiny rounds in units of those above, each twice
+CHUNK = 500_000  # pairs visited between two looks at the clock
 
 
 def search(
@@ -53,234 +61,255 @@ def search(
         problem: (M, N).
         pricing: its prices, bound and candidates.
         target: the relative gap to the bound at which to stop.
-        time_limit: seconds after which to stop; short of it, equal seeds give equal plans.
+        time_limit: seconds after which to stop; unless it stops the search, equal seeds give equal plans.
         seed: of the annealing.
         penalty: price of a missing unit of summed reliability, or None where reliability is a constraint.
-        start: (N,) plan to start from instead of a rounded one.
+        start: (N,) plan to start from instead of a rounded one; a task at -1 or at a cluster of no use is rounded.
 
     Returns:
         (N,) cluster of each task; all -1 if no plan was found that meets every constraint.
     """
     end = time.perf_counter() + time_limit
-    round_ = _Round(problem, pricing, penalty)
-    plan = round_.search(start, target, end, seed)
-    if plan[0] < 0 or any(
-        (excess > 0).any()
-        for name, excess in violations(problem, plan).items()
-        if not (name == "reliability" and penalty is not None)
-    ):
-        return np.full(problem.tasks, -1)
-    return plan
+    setting = _setting(problem, pricing, penalty)
+    plan = _annealed(setting, pricing.bound * (1.0 + target), target, end, seed, start)
+    nothing = np.full(problem.tasks, -1)
+    if plan is None:
+        return nothing
+    broken = violations(problem, plan)
+    if penalty is not None:
+        del broken["reliability"]
+    return nothing if any((excess > 0).any() for excess in broken.values()) else plan
 
 
-class _Round:
-    def __init__(self, problem: MatchingProblem, pricing: Pricing, penalty: float | None) -> None:
-        from mfcp.matching.large import moves
+@dataclass(frozen=True)
+class _Setting:
+    """What the search works on.
 
-        M, N = problem.clusters, problem.tasks
-        self.problem, self.pricing = problem, pricing
-        weights = problem.objective
-        c = pricing.candidates
-        if M * N <= SMALL and c.cluster.shape[1] < M:
-            c = _every(problem, c)
-        p = pricing.prices
-        valid = c.cluster >= 0
-        at = np.maximum(c.cluster, 0)
-        seconds = np.where(valid, c.time, 0.0)
-        expected = np.bincount(at.ravel(), (c.share * seconds).ravel(), minlength=M)
-        backlog = np.zeros(M) if problem.backlog is None else problem.backlog.astype(np.float64)
-        money = np.zeros(c.time.shape) if c.linear is None else c.linear
-        linear = float((c.share * money).sum())
-        zeta = np.zeros((M, 0))
-        busy = expected
-        factor = np.ones(M)
-        if problem.zeta is not None:
-            zeta = problem.zeta
-            count = np.bincount(at.ravel(), c.share.ravel(), minlength=M)
-            factor = zeta[np.arange(M), np.clip(count.round().astype(int), 1, N)]
-            money = money - weights.total_time * seconds
-            busy = expected * factor
-        self.expected_level = float((busy + backlog)[busy > 0].max())
-        own = (p.seconds * factor)[at] * seconds
-        price = own + money - (p.reliability * c.reliability if penalty is None else 0.0)
-        for r in range(len(p.rows)):
-            price = price + p.rows[r][at] * c.use[r]
-        price[~valid] = np.inf
-        by_price = np.argsort(price, axis=1, kind="stable")
-        c, price, own, money, seconds, valid, at = _sorted(c, by_price, price, own, money, seconds, valid, at)
-        floor = (pricing.bound - linear) / weights.makespan if weights.makespan else np.inf
-        if not 0.5 * self.expected_level < floor < np.inf:
-            floor = 0.5 * self.expected_level
-        self.floor = floor if weights.makespan else 1e300
-        self.worth = weights.makespan * self.floor * (weights.makespan > 0) + linear
-        self.scale = self.worth / N
-        # --- limits
-        limit, scale, rank = self._limits(c, seconds, valid, backlog)
-        # --- filter
-        tu = TUNE
-        wealth = np.where(valid, own + money, np.inf).min(1)
-        position = np.arange(price.shape[1])
-        alone = seconds * (zeta[at, 1] if zeta.shape[1] else 1.0) + backlog[at]
-        C = len(problem.capacities)
-        fits = valid.copy()
-        for r in range(C):
-            fits &= c.use[r] <= limit[r][at] * (1 + 1e-9)
-        short = np.ones_like(fits)
-        if M * N > 100 and weights.makespan:
-            short = alone <= 1.05 * max(self.floor, self.expected_level)
-        keep = valid & (
-            (price - price[:, :1] <= tu["theta"] * np.maximum(self.scale, wealth)[:, None])
-            | (position < tu["least"])
-            | (c.share > 0.01)
-        )
-        for good in (fits & short, fits, short):
-            chosen = keep & good
-            lost = ~chosen.any(1)
-            chosen[lost] = (valid & good)[lost]
-            if chosen.any(1).all():
-                keep = chosen
-                break
-        starts = np.concatenate([[0], keep.sum(1).cumsum()])
-        share = np.where(keep, c.share, 0.0)
-        total = share.sum(1)
-        share[total <= 0] = (keep & (np.cumsum(keep, 1) == 1))[total <= 0]
-        share /= share.sum(1)[:, None]
-        self.pairs = moves.Pairs(
-            starts,
-            c.cluster[keep].astype(np.int32),
-            seconds[keep],
-            c.reliability[keep],
-            price[keep],
-            money[keep],
-            np.ascontiguousarray(c.use[:C][:, keep]),
-            np.repeat(rank, keep.sum(1)).astype(np.int32),
-            share[keep],
-        )
-        need = float(problem.gamma) * N
-        q = max(p.reliability, 0.1 * self.worth / max(need, 1e-9 * N))
-        self.terms = moves.Terms(
-            weights.makespan,
-            weights.total_time if zeta.shape[1] else 0.0,
-            np.maximum(p.seconds, 0.05 * weights.makespan / M) * (self.floor if weights.makespan else 0.0),
-            backlog,
-            zeta,
-            limit,
-            scale,
-            self.worth / M,
-            need,
-            -1.0 if penalty is None else penalty,
-            q * q / (2 * max(tu["dl"] * self.worth, tu["dn"] * self.scale)),
-        )
-        self.order = np.argsort(-wealth, kind="stable")
-        self.only = bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None
+    Attributes:
+        pairs, terms: of the compiled search.
+        order: (N,) tasks, the most expensive first.
+        floor: makespan that no plan is expected to be below.
+        unit: objective per task.
+        alone: whether the makespan is all that counts.
+        tiny: whether to start again at several temperatures.
+    """
 
-    def _limits(self, c: Candidates, seconds: Floats, valid: Bools, backlog: Floats) -> tuple[Floats, Floats, Ints]:
-        problem = self.problem
-        M, N = problem.clusters, problem.tasks
-        limits = [x.limit for x in problem.capacities]
-        uses = [float(c.use[r][valid].mean()) for r in range(len(limits))]
-        rank = np.zeros(N, np.int64)
-        if problem.deadline is not None:
-            due = np.unique(problem.deadline[np.isfinite(problem.deadline)])
-            if len(due) > DEADLINES:
-                due = due[np.linspace(0, len(due) - 1, DEADLINES).round().astype(int)]
-            rank = np.searchsorted(due, problem.deadline, side="right") - 1
-            rank = np.where(np.isfinite(problem.deadline), rank, len(due))
-            limits += [np.maximum(at - backlog, 0.0) for at in due]
-            uses += [float(seconds[valid].mean())] * len(due)
-        limit = np.array(limits, np.float64).reshape(len(limits), M)
-        limit = np.where(np.isfinite(limit), limit, 1e300)
-        return limit, limit + np.array(uses).reshape(-1, 1) + 1e-300, rank
+    pairs: Pairs
+    terms: Terms
+    order: Ints
+    floor: float
+    unit: float
+    alone: bool
+    tiny: bool
 
-    def search(self, start, target, end, seed):
-        from mfcp.matching.large import moves
 
-        M, N = self.problem.clusters, self.problem.tasks
-        pairs, terms, tu = self.pairs, self.terms, TUNE
-        plan = moves.Plan(
-            np.full(N, -1, np.int64),
-            np.zeros(M),
-            np.zeros(M),
-            np.zeros(terms.limit.shape),
-            np.zeros(M),
-            np.zeros(M, bool),
-            np.full(N, -1, np.int64),
-            np.zeros(moves.SCALARS),
-        )
-        plan.scalars[moves.BEST] = np.inf
-        plan.scalars[moves.LEVEL] = self.floor
-        if start is not None:
-            given = pairs.cluster == np.repeat(start, np.diff(pairs.start))
-            task = np.repeat(np.arange(N), np.diff(pairs.start))[given]
-            plan.own[task] = np.flatnonzero(given)
-        moves.round_shares(pairs, terms, plan, self.order, 0.3 * N / M)
-        draws = -np.log((np.arange(4096) + 0.5) / 4096)
-        np.random.default_rng(0).shuffle(draws)
-        state = np.array([88172645463325252 + 7919 * seed], np.uint64)
-        S = int(tu["sweeps"] or min(max(tu["budget"] / len(pairs.time), tu["fewest"]), tu["most"]))
-        f = np.linspace(0, 1, S)
-        schedule = np.stack(
-            [tu["th0"] * (tu["th1"] / tu["th0"]) ** f * self.scale, tu["e0"] * (tu["e1"] / tu["e0"]) ** f], 1
-        )
-        where = np.full((N, M) if M * N <= SMALL and tu["swap"] else (0, M), -1, np.int32)
-        if len(where):
-            where[np.repeat(np.arange(N), np.diff(pairs.start)), pairs.cluster] = np.arange(len(pairs.time))
-        chunk = max(1, min(S // 4, 2_000_000 // len(pairs.time)))
-        for r in range(int(tu["rounds"]) if M * N > 100 else 8):
-            if M * N <= 100:
-                schedule[:, 0] = self.scale * (0.2 * 4.0 ** (r % 4)) * 0.01**f
-            plan.scalars[moves.LEVEL] = self.floor * tu["up"]
-            plan.scalars[moves.MARGIN] = 0.0
-            for lo in range(0, S, chunk):
-                moves.anneal(
-                    pairs,
-                    terms,
-                    plan,
-                    where,
-                    schedule[lo : lo + chunk],
-                    tu["crowd"],
-                    self.floor * (1 + 0.5 * target),
-                    self.only,
-                    draws,
-                    state,
-                )
-                if LOG:
-                    b = self.floor
-                    x = plan.load / b - 1
-                    LOG(
-                        f"   {lo} level {plan.scalars[2] / b - 1:.5f} max {x.max():.5f} 90% {np.quantile(x, 0.9):.5f} best {plan.scalars[1] / b - 1:.5f} rel short {terms.need - plan.scalars[0]:.6f} margin {plan.scalars[3]:.6f} moves {plan.scalars[4]:.0f}"
-                    )
-                if plan.scalars[moves.BEST] <= self.pricing.bound * (1 + target) or time.perf_counter() > end:
+def _annealed(
+    setting: _Setting, enough: float, target: float, end: float, seed: int, start: Ints | None
+) -> Ints | None:
+    """The best plan found that meets every constraint, (N,) clusters."""
+    from mfcp.matching.large import moves
+
+    pairs, terms = setting.pairs, setting.terms
+    M, N = len(terms.backlog), len(pairs.start) - 1
+    plan = _empty(setting)
+    if start is not None:
+        given = pairs.cluster == np.repeat(start, np.diff(pairs.start))
+        plan.own[np.repeat(np.arange(N), np.diff(pairs.start))[given]] = np.flatnonzero(given)
+    plan.scalars[moves.LEVEL] = setting.floor
+    moves.round_shares(pairs, terms, plan, setting.order, 0.3 * N / M)
+    draws = -np.log((np.arange(4096) + 0.5) / 4096)
+    np.random.default_rng(0).shuffle(draws)
+    state = np.random.default_rng(seed).integers(1, 2**63, 1, np.uint64)
+
+    def done() -> bool:
+        return bool(plan.scalars[moves.BEST] <= enough) or time.perf_counter() > end
+
+    least = setting.floor * (1.0 + 0.5 * target)
+    for hotter in RESTARTS * 2 if setting.tiny else (1.0,):
+        plan.scalars[moves.LEVEL] = setting.floor * ABOVE
+        plan.scalars[moves.MARGIN] = 0.0
+        for phase, depth in enumerate((1, DEPTH)):
+            schedule = _schedule(setting, phase, hotter)
+            if depth > 1 and plan.best[0] >= 0:
+                plan.own[:] = plan.best
+            chunk = max(1, CHUNK // len(pairs.time))
+            for low in range(0, len(schedule), chunk):
+                if done():
                     break
-            if plan.scalars[moves.BEST] <= self.pricing.bound * (1 + target) or time.perf_counter() > end:
-                break
-        if plan.best[0] < 0:
-            return np.full(N, -1, np.int64)
-        return pairs.cluster[plan.best].astype(np.int64)
+                part = schedule[low : low + chunk]
+                moves.anneal(pairs, terms, plan, part, depth, CROWD, DROP, least, setting.alone, draws, state)
+    return None if plan.best[0] < 0 else pairs.cluster[plan.best].astype(np.int64)
+
+
+def _empty(setting: _Setting) -> Plan:
+    """A plan without tasks."""
+    from mfcp.matching.large import moves
+
+    pairs, terms = setting.pairs, setting.terms
+    M, N, P = len(terms.backlog), len(pairs.start) - 1, len(pairs.time)
+    scalars = np.zeros(moves.SCALARS)
+    scalars[[moves.BEST, moves.LATEST, moves.AIM]] = np.inf
+    return moves.Plan(
+        own=np.full(N, -1),
+        load=np.zeros(M),
+        count=np.zeros(M),
+        used=np.zeros(terms.limit.shape),
+        strain=np.zeros(M),
+        over=np.zeros(M, bool),
+        best=np.full(N, -1),
+        scalars=scalars,
+        begin=np.concatenate([[0], np.bincount(pairs.cluster, minlength=M).cumsum()]),
+        member=np.zeros(P, np.int32),
+        time=np.zeros(P),
+        step=np.zeros(P),
+        size=np.zeros(M, np.int32),
+        place=np.full(N, -1),
+    )
+
+
+def _schedule(setting: _Setting, phase: int, hotter: float) -> Floats:
+    """(S, 2) temperature and stiffness of each sweep."""
+    first, last, soft, stiff = (WARM, CHAINS)[phase]
+    fewest, most = SWEEPS[phase]
+    sweeps = int(np.clip(VISITS[phase] / len(setting.pairs.time), fewest, most))
+    rise = np.linspace(0.0, 1.0, sweeps)
+    heat = setting.unit * hotter * first * (last / first) ** rise
+    return np.stack([heat, soft * (stiff / soft) ** rise], axis=1)
+
+
+def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) -> _Setting:
+    """The pairs of use, what they cost at the prices, and the constraints."""
+    from mfcp.matching.large import moves
+
+    M, N = problem.clusters, problem.tasks
+    weights, prices, candidates = problem.objective, pricing.prices, pricing.candidates
+    if M * N <= SMALL and candidates.cluster.shape[1] < M:
+        candidates = _every(problem, candidates)
+    valid = candidates.cluster >= 0
+    at = np.maximum(candidates.cluster, 0)
+    seconds = np.where(valid, candidates.time, 0.0)
+    backlog = np.zeros(M) if problem.backlog is None else problem.backlog.astype(np.float64)
+    money = np.zeros(seconds.shape) if candidates.linear is None else candidates.linear
+    linear = float((candidates.share * money).sum())
+    busy = np.bincount(at.ravel(), (candidates.share * seconds).ravel(), minlength=M)
+    zeta, factor = np.zeros((M, 0)), np.ones(M)
+    if problem.zeta is not None:  # then the busy seconds depend on the plan, and are strain
+        zeta = problem.zeta
+        count = np.bincount(at.ravel(), candidates.share.ravel(), minlength=M)
+        factor = zeta[np.arange(M), np.clip(count.round().astype(int), 1, N)]
+        money = money - weights.total_time * seconds
+        busy = busy * factor
+    expected = float((busy + backlog)[busy > 0].max())
+    floor = NONE
+    if weights.makespan:
+        floor = (pricing.bound - linear) / weights.makespan
+        if not 0.5 * expected < floor < np.inf:  # the bound was lost, or is not about the makespan
+            floor = 0.5 * expected
+    worth = linear + (weights.makespan * floor if weights.makespan else 0.0)
+
+    own = (prices.seconds * factor)[at] * seconds + money
+    price = own - (prices.reliability * candidates.reliability if penalty is None else 0.0)
+    for r, row in enumerate(prices.rows):
+        price = price + row[at] * candidates.use[r]
+    price[~valid] = np.inf
+    limit, scale, rank = _limits(problem, candidates, seconds, valid, backlog)
+    wealth = np.where(valid, own, np.inf).min(axis=1)
+    fits = valid.copy()
+    for r in range(len(problem.capacities)):
+        fits &= candidates.use[r] <= limit[r][at] * (1.0 + 1e-9)
+    short = np.ones_like(valid)
+    if M * N > TINY and weights.makespan:
+        alone = seconds * (zeta[at, 1] if problem.zeta is not None else 1.0) + backlog[at]
+        short = alone <= LONG * max(floor, expected)
+    near = price - price.min(axis=1)[:, None] <= NEAR * np.maximum(worth / N, wealth)[:, None]
+    ranked = price.argsort(axis=1, kind="stable")
+    position = np.empty_like(ranked)
+    np.put_along_axis(position, ranked, np.arange(price.shape[1])[None], axis=1)
+    near |= (position < LEAST) | (candidates.share > 0.01)
+    keep = _kept(valid, near, fits, short)
+
+    order = np.where(keep, price, np.inf).argsort(axis=1, kind="stable")
+    kept = np.take_along_axis(keep, order, axis=1)
+
+    def pick(values: Floats) -> Floats:
+        return np.take_along_axis(values, order, axis=1)[kept]
+
+    share = np.where(keep, candidates.share, 0.0)
+    lost = share.sum(axis=1) <= 0
+    share[lost, order[lost, 0]] = 1.0
+    need = float(problem.gamma) * N
+    q = max(prices.reliability, 0.1 * worth / max(need, 1e-9 * N))
+    many = keep.sum(axis=1)
+    return _Setting(
+        pairs=moves.Pairs(
+            start=np.concatenate([[0], many.cumsum()]),
+            cluster=np.take_along_axis(candidates.cluster, order, axis=1)[kept],
+            time=pick(seconds),
+            reliability=pick(candidates.reliability),
+            price=pick(price),
+            money=pick(money),
+            use=np.array([pick(use) for use in candidates.use[: len(problem.capacities)]]).reshape(-1, many.sum()),
+            rank=np.repeat(rank, many).astype(np.int32),
+            share=pick(share / share.sum(axis=1)[:, None]),
+        ),
+        terms=moves.Terms(
+            makespan=weights.makespan,
+            total_time=weights.total_time if problem.zeta is not None else 0.0,
+            weight=np.maximum(prices.seconds, 0.05 * weights.makespan / M) * (floor if weights.makespan else 0.0),
+            backlog=backlog,
+            zeta=zeta,
+            limit=limit,
+            scale=scale,
+            unit=worth / M,
+            need=need,
+            penalty=-1.0 if penalty is None else penalty,
+            spring=q * q / (2.0 * max(DROP * worth, 2.0 * worth / N)),
+        ),
+        order=np.argsort(-wealth, kind="stable"),
+        floor=floor,
+        unit=worth / N,
+        alone=bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None,
+        tiny=M * N <= TINY,
+    )
 
 
 def _every(problem: MatchingProblem, candidates: Candidates) -> Candidates:
     """Every allowed cluster of every task as candidates, with the same shares."""
     M, N = problem.clusters, problem.tasks
     cluster = np.where(problem.allowed.T, np.arange(M, dtype=np.int32), np.int32(-1))
-    full = gather(problem, rows_of(problem), cluster)
     share = np.zeros((N, M))
     valid = candidates.cluster >= 0
     np.add.at(share, (np.nonzero(valid)[0], candidates.cluster[valid]), candidates.share[valid])
-    return replace(full, share=share)
+    return replace(gather(problem, rows_of(problem), cluster), share=share)
 
 
-def _sorted(c, order, *arrays):
-    def take(x):
-        return np.take_along_axis(x, order, 1)
+def _limits(
+    problem: MatchingProblem, candidates: Candidates, seconds: Floats, valid: Bools, backlog: Floats
+) -> tuple[Floats, Floats, Ints]:
+    """Limits of capacities and deadlines (C + L, M), their scales, and the first deadline that counts each task."""
+    limits = [capacity.limit for capacity in problem.capacities]
+    uses = [float(use[valid].mean()) for use, _ in zip(candidates.use, limits, strict=False)]
+    rank = np.zeros(problem.tasks, np.int64)
+    if problem.deadline is not None:
+        finite = np.isfinite(problem.deadline)
+        due = np.unique(problem.deadline[finite])
+        if len(due) > DEADLINES:
+            due = due[np.linspace(0, len(due) - 1, DEADLINES).round().astype(int)]
+        rank = np.where(finite, np.searchsorted(due, problem.deadline, side="right") - 1, len(due))
+        limits += [np.maximum(at - backlog, 0.0) for at in due]
+        uses += [float(seconds[valid].mean())] * len(due)
+    limit = np.array(limits, np.float64).reshape(len(limits), problem.clusters)
+    limit = np.where(np.isfinite(limit), limit, NONE)
+    return limit, limit + np.array(uses).reshape(-1, 1) + 1.0 / NONE, rank
 
-    use = np.stack([take(x) for x in c.use]) if len(c.use) else np.zeros((0, *order.shape))
-    c = Candidates(
-        take(c.cluster),
-        take(c.time),
-        take(c.reliability),
-        None if c.linear is None else take(c.linear),
-        use,
-        take(c.share),
-    )
-    return c, *(take(x) for x in arrays)
+
+def _kept(valid: Bools, near: Bools, fits: Bools, short: Bools) -> Bools:
+    """The pairs to search: near ones that fit and are short; where a task has none, the most of that it can have."""
+    keep = near
+    for good in (fits & short, fits, short, valid):
+        keep = near & good
+        lost = ~keep.any(axis=1)
+        keep[lost] = (valid & good)[lost]
+        if keep.any(axis=1).all():
+            break
+    return keep
