@@ -26,7 +26,7 @@ from mfcp.matching.admm.core import State, nonnegative_quadratic, project_simple
 from mfcp.matching.large.candidates import Row
 from mfcp.matching.problem import Bools, Floats, MatchingProblem
 
-START_RHO = 10.0  # over sqrt(M N): good on three instance families and four sizes, of seeds that no benchmark reports
+START_RHO = 10.0  # over sqrt(M N); a tenth of it is faster from a cold start and slower from a warm one
 
 
 @dataclass(frozen=True)
