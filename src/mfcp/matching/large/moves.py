@@ -2,9 +2,9 @@
 """Compiled local search of one round: a plan over (cluster, task) pairs, its sums, and what a move changes.
 
 `_strain` says what it costs a cluster to be as full as it is, with one pair less or more; rounding and annealing are
-written on it. What runs often is inlined: handing over these tuples takes longer than a move. A move that overfills a cluster may push a task out of it, which may push out another one (an ejection
-chain [Glover1996]_). Constants of other modules come as arguments: the cache beside this file notices changes of this
-file only.
+written on it. A move that overfills a cluster may push a task out of it, which may push out another one (an ejection
+chain [Glover1996]_). What runs often is inlined: to hand over these tuples takes longer than a move. Constants of other
+modules come as arguments: the cache beside this file notices changes of this file only.
 
 .. [Glover1996] Glover, Discrete Applied Mathematics 65, 1996, doi:10.1016/0166-218X(94)00037-E.
 """
@@ -121,7 +121,10 @@ LEVEL = 3  # of the makespan, above which a cluster is strained
 MARGIN = 4  # on summed reliability
 AIM = 5  # a cluster that ends later does not improve on the best plan
 OVER = 6  # number of clusters that do, or break a limit
-SCALARS = 7
+WORK = 7  # done, in visits of a pair
+CURSOR = 8  # task to go on with
+SCALARS = 9
+MOVING, CHAINING = 40, 40  # work of a move, and of a look for the next task of a chain besides a visit per member
 BROKEN = 1e-10  # relative excess of a limit that counts: a tenth of what is verified
 BETTER = 1e-5  # relative improvement of the makespan that is worth a copy of the plan
 DEEP = 8  # tasks in a chain, at most
@@ -295,7 +298,7 @@ def _recount(pairs, terms, plan):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _keep_if_best(pairs, terms, plan, alone):
-    """Remember a plan that meets every constraint if it is the best so far; `alone`: the makespan is all that counts."""
+    """Remember a plan that meets every constraint if it is the best so far."""
     latest, value = 0.0, 0.0
     for i in range(len(plan.load)):
         busy, end = _end(terms, i, plan.load[i], plan.count[i])
@@ -366,11 +369,11 @@ def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, et
             without = sum_ + pairs.price[f]
             if without > refund:
                 break
-            l = pairs.cluster[f]
-            without += _missing(terms, rest - pairs.reliability[f]) - plan.strain[l]
+            i = pairs.cluster[f]
+            without += _missing(terms, rest - pairs.reliability[f]) - plan.strain[i]
             if without > 0.0:
                 continue
-            full = without + _strain(pairs, terms, plan, l, -1, f, inverse, eta)
+            full = without + _strain(pairs, terms, plan, i, -1, f, inverse, eta)
             if full < least:
                 least, task, to = full, o, f
             elif without < part:
@@ -381,14 +384,16 @@ def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, et
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def anneal(pairs, terms, plan, schedule, depth, crowd, drop, floor, alone, draws, state):
+def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, alone, draws, state):
     """Simulated annealing on the price of the plan plus the strain of its clusters, one move or chain at a time.
 
     The level above which a cluster is strained follows the plan, so that a share `crowd` of the clusters is above it,
     or with chains the best plan; the margin on reliability follows what is missing.
 
     Args:
-        schedule: (S, 2) temperature and stiffness of each sweep.
+        curve: temperature and stiffness, each at first and at last.
+        total: work at the end of the curve.
+        until: work at which to return.
         depth: tasks moved at once, at most; 1 for no chains.
         crowd: share of clusters to be above the level, without chains.
         drop: relative distance of the level below the best plan, with chains.
@@ -410,17 +415,26 @@ def anneal(pairs, terms, plan, schedule, depth, crowd, drop, floor, alone, draws
     monotone = terms.zeta.shape[1] == 0
     largest = draws.max()
     moved, before = np.empty(DEEP, np.int64), np.empty(DEEP, np.int64)
-    for s in range(len(schedule)):
-        heat, eta = schedule[s, 0], schedule[s, 1]
+    coolest, hottest, softest, stiffest = curve[1], curve[0], curve[2], curve[3]
+    work = scalars[WORK]
+    while work < until:
+        part = min(work / total, 1.0)
+        heat = hottest * (coolest / hottest) ** part
+        eta = softest * (stiffest / softest) ** part
         half = 0.5 * eta
         most = heat * largest if monotone else math.inf
         fresh = True
         need = terms.need + (scalars[MARGIN] if hard else 0.0)
         level = inverse = refund = missing = 0.0
-        for j in range(N):
+        for j in range(int(scalars[CURSOR]), N):
+            scalars[CURSOR] = j
+            if work >= until:
+                break
+            work += 1.0
             now = own[j]
             h = cluster[now]
             for e in range(start[j], start[j + 1]):
+                work += 1.0
                 if fresh:  # another best plan, or another sweep
                     if depth > 1 and scalars[LATEST] < math.inf:
                         scalars[LEVEL] = max(floor, scalars[LATEST] * (1.0 - drop))
@@ -460,6 +474,7 @@ def anneal(pairs, terms, plan, schedule, depth, crowd, drop, floor, alone, draws
                 many, task, to, back = 0, j, e, False
                 while True:  # the one place that moves tasks: compiled code for each more takes seconds to compile
                     was = own[task]
+                    work += MOVING
                     _move(pairs, terms, plan, task, to, inverse, eta)
                     if not back:
                         moved[many], before[many] = task, was
@@ -468,8 +483,10 @@ def anneal(pairs, terms, plan, schedule, depth, crowd, drop, floor, alone, draws
                             break
                         task = -1
                         if many < depth:
+                            g = cluster[to]
+                            work += CHAINING + plan.size[g]
                             task, to, cost = _respond(
-                                pairs, terms, plan, cluster[to], cost, moved, many, need, refund, inverse, eta
+                                pairs, terms, plan, g, cost, moved, many, need, refund, inverse, eta
                             )
                         back = task < 0
                     if back:
@@ -485,13 +502,18 @@ def anneal(pairs, terms, plan, schedule, depth, crowd, drop, floor, alone, draws
                 if alone and scalars[OVER] == 0.0 and scalars[RELIABILITY] >= enough:
                     _keep_if_best(pairs, terms, plan, alone)
                     fresh = True
+        else:
+            scalars[CURSOR] = 0.0
         if not alone and scalars[OVER] == 0.0 and scalars[RELIABILITY] >= enough:
             _keep_if_best(pairs, terms, plan, alone)
+        if scalars[CURSOR] > 0.0:
+            break
         if depth == 1:
             above = 0
             for i in range(M):
                 above += _end(terms, i, load[i], plan.count[i])[1] > level
-            rate = 0.01 if s < 0.5 * len(schedule) else 0.002
+            rate = 0.01 if part < 0.5 else 0.002
             scalars[LEVEL] = max(floor, level * (1.0 + rate * (above / M - crowd)))
         scalars[MARGIN] = max(0.0, scalars[MARGIN] + 0.2 * (terms.need - scalars[RELIABILITY]))
+    scalars[WORK] = work
     state[0] = seed

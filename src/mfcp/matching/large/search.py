@@ -28,7 +28,7 @@ SMALL = 100_000  # entries up to which every allowed pair is looked at, not only
 TINY = 100  # entries up to which nothing is left out and annealing starts again at several temperatures
 NEAR = 0.15  # reduced cost, as a share of a task's own cost, up to which a pair is of use
 LEAST = 3  # pairs that a task keeps in any case
-LONG = 1.05  # in bounds: a pair that alone takes longer is of no use
+LONG = 0.5  # a pair that alone takes longer than 1 + LONG M / N bounds is of no use: a multiple of the gap to expect
 NONE = 1e300  # where there is no limit
 
 # Annealing by single moves. Temperatures are in units of the objective per task; stiffness in units of the objective.
@@ -39,10 +39,10 @@ ABOVE = 1.02  # level in bounds, to start with
 CHAINS = (0.02, 0.01, 3000.0, 3000.0)
 DEPTH = 3  # tasks moved at once
 DROP = 5e-4  # relative distance of the level below the best plan
-VISITS = (4e6, 4e6)  # pairs visited by either, about; what the time at every size follows from
-SWEEPS = ((30, 400), (20, 200))  # least and most
-RESTARTS = (0.2, 0.8, 3.2, 12.8)  # temperatures of tiny rounds in units of those above, each twice
-CHUNK = 500_000  # pairs visited between two looks at the clock
+WORK = (4e6, 3e7)  # visits of a pair by either, or what takes as long
+PASSES = (30, 0)  # visits of every pair by either, at least
+HOTTER = (0.2, 0.8, 3.2, 12.8)  # temperatures of tiny rounds in units of those above, each twice
+CHUNK = 1e6  # work between two looks at the clock
 
 
 def search(
@@ -125,19 +125,20 @@ def _annealed(
         return bool(plan.scalars[moves.BEST] <= enough) or time.perf_counter() > end
 
     least = setting.floor * (1.0 + 0.5 * target)
-    for hotter in RESTARTS * 2 if setting.tiny else (1.0,):
+    for hotter in HOTTER * 2 if setting.tiny else (1.0,):
         plan.scalars[moves.LEVEL] = setting.floor * ABOVE
         plan.scalars[moves.MARGIN] = 0.0
-        for phase, depth in enumerate((1, DEPTH)):
-            schedule = _schedule(setting, phase, hotter)
+        for curve, depth, work, passes in zip((WARM, CHAINS), (1, DEPTH), WORK, PASSES, strict=True):
+            total = max(work, passes * len(pairs.time)) / (len(HOTTER) * 2 if setting.tiny else 1)
+            units = np.array(curve) * np.array([hotter * setting.unit, hotter * setting.unit, 1.0, 1.0])
             if depth > 1 and plan.best[0] >= 0:
                 plan.own[:] = plan.best
-            chunk = max(1, CHUNK // len(pairs.time))
-            for low in range(0, len(schedule), chunk):
-                if done():
-                    break
-                part = schedule[low : low + chunk]
-                moves.anneal(pairs, terms, plan, part, depth, CROWD, DROP, least, setting.alone, draws, state)
+            plan.scalars[[moves.WORK, moves.CURSOR]] = 0.0
+            while plan.scalars[moves.WORK] < total and not done():
+                until = min(plan.scalars[moves.WORK] + CHUNK, total)
+                moves.anneal(
+                    pairs, terms, plan, units, total, until, depth, CROWD, DROP, least, setting.alone, draws, state
+                )
     return None if plan.best[0] < 0 else pairs.cluster[plan.best].astype(np.int64)
 
 
@@ -165,16 +166,6 @@ def _empty(setting: _Setting) -> Plan:
         size=np.zeros(M, np.int32),
         place=np.full(N, -1),
     )
-
-
-def _schedule(setting: _Setting, phase: int, hotter: float) -> Floats:
-    """(S, 2) temperature and stiffness of each sweep."""
-    first, last, soft, stiff = (WARM, CHAINS)[phase]
-    fewest, most = SWEEPS[phase]
-    sweeps = int(np.clip(VISITS[phase] / len(setting.pairs.time), fewest, most))
-    rise = np.linspace(0.0, 1.0, sweeps)
-    heat = setting.unit * hotter * first * (last / first) ** rise
-    return np.stack([heat, soft * (stiff / soft) ** rise], axis=1)
 
 
 def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) -> _Setting:
@@ -220,7 +211,7 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
     short = np.ones_like(valid)
     if M * N > TINY and weights.makespan:
         alone = seconds * (zeta[at, 1] if problem.zeta is not None else 1.0) + backlog[at]
-        short = alone <= LONG * max(floor, expected)
+        short = alone <= (1.0 + LONG * M / N) * max(floor, expected)
     near = price - price.min(axis=1)[:, None] <= NEAR * np.maximum(worth / N, wealth)[:, None]
     ranked = price.argsort(axis=1, kind="stable")
     position = np.empty_like(ranked)
