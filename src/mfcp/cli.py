@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,7 +165,7 @@ def _solve(options: argparse.Namespace) -> None:
 
     if not options.time_limit > 0:
         raise SettingsError(f"--time-limit: expected seconds above 0, got {options.time_limit}")
-    engine: str | dict[str, str] = options.engine
+    engine: str | Mapping[str, str] = options.engine
     if options.scheduler:
         if engine not in ("auto", "dual"):
             raise SettingsError(f"--scheduler: expected engine 'dual', got '{engine}'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ FALLBACK_PRICE = 20.0  # in units of the fastest makespan: see `solve_or_fall_ba
 
 def solve(
     problem: MatchingProblem,
-    engine: str | Engine = "auto",
+    engine: str | Mapping[str, Any] | Engine = "auto",
     *,
     price: ArrayLike | None = None,
     time_limit: float = 60.0,
@@ -40,7 +41,8 @@ def solve(
 
     Args:
         problem: one round (M, N) or a batch (..., M, N).
-        engine: a name ("auto", "exact", "dual", …: `mfcp solve --help` lists them) or an `Engine` with settings.
+        engine: a name ("auto", "exact", "dual", …: `mfcp solve --help` lists them), a mapping with it as `kind` and
+            its settings, or an `Engine`.
         price: None keeps reliability >= gamma as a constraint; a number (or one per round), in units of the objective
             per unit of reliability, charges the shortfall instead.
         time_limit: seconds per round.

@@ -74,7 +74,8 @@ class Dual(Engine):
     def _another(self, problem: MatchingProblem, price: float | None, time_limit: float) -> Ints:
         """Where the search has no plan, anybody's is better than none."""
         other: Engine = Greedy() if problem.zeta is not None or problem.T.size > _PAIRS else Milp()
-        return other.match_round(problem, price=price, time_limit=max(time_limit, 0.1), start=None).assignment[0]
+        plan: Ints = other.match_round(problem, price=price, time_limit=max(time_limit, 0.1), start=None).assignment[0]
+        return plan
 
     def _place(self) -> AbstractContextManager[Callable[[Relaxation, int], Shards]]:
         from mfcp.matching.large.pricing import Threads

@@ -568,10 +568,12 @@ def price(
     certified = max(min(value, found.bound), floor)
     if found.bound == np.inf and value < np.inf:  # nothing below `upper` exists
         data, shards, found = solve(np.inf, least, known, 1.0 if known is None else 0.05)
-    elif found.bound < np.inf and (problem.backlog is not None or 0.3 * found.bound < weight * longest <= found.bound):
+    elif found.bound < np.inf and (
+        problem.backlog is not None or 0.5 * found.bound < weight * longest < 1.2 * found.bound
+    ):
         high, growth = value, 0.05 if problem.backlog is not None else 0.002
         for _ in range(_VALUES):
-            if high - certified <= 1e-3 * abs(high) or time.monotonic() > deadline:
+            if high - certified <= 1e-3 * abs(certified) or time.monotonic() > deadline:
                 break
             value = 0.5 * (certified + high) if np.isfinite(high) else certified + growth * abs(certified)
             growth *= 4.0
