@@ -396,4 +396,5 @@ def main(argv: list[str] | None = None) -> list[Requirement]:
 
 
 if __name__ == "__main__":
-    verdicts(main())
+    if found := main():
+        verdicts(found)
