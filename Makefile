@@ -46,7 +46,9 @@ bench: $(VENV)/.ready ## run every benchmark; peers that are not installed are s
 	@failed=; for program in benchmarks/*.py; do \
 	  [ -e "$$program" ] || continue; \
 	  echo "== $$program"; python "$$program" || failed="$$failed $$program"; \
-	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+	done; \
+	echo "== benchmarks/dede"; python -m benchmarks.dede || failed="$$failed benchmarks/dede"; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 ui: $(VENV)/.ready ## MLflow's pages over mlruns/, on this machine only
 	@[ -e mlruns/mlflow.db ] || { echo "no tracked runs yet: 'make run' first" >&2; exit 1; }
