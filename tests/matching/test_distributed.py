@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mfcp.errors import SettingsError, SolverError
-from mfcp.matching.large import distributed, pricing
+from mfcp.matching.large import distributed, pricing, relaxation, shards
 from mfcp.matching.large.candidates import Pricing
 from mfcp.matching.problem import MatchingProblem
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dask")]
 @pytest.fixture(autouse=True, scope="module")
 def _several_shards() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pricing, "_WORTH", 150)
+        patch.setattr(shards, "_WORTH", 150)
         yield
 
 
@@ -53,7 +53,7 @@ def problem() -> MatchingProblem:
     return MatchingProblem(T, A, 0.95)
 
 
-def solve(problem: MatchingProblem, place: Callable[..., pricing.Shards] = pricing.Threads) -> Pricing:
+def solve(problem: MatchingProblem, place: Callable[..., shards.Shards] = shards.Threads) -> Pricing:
     return pricing.price(problem, candidates=3, tolerance=0.05, time_limit=600.0, place=place)
 
 
@@ -78,10 +78,10 @@ def identical(one: Pricing, other: Pricing) -> bool:
 class Calling:
     """Shards that call `event` before their n-th operation."""
 
-    def __init__(self, place: Callable[..., pricing.Shards], at: int, event: Callable[[], None]) -> None:
+    def __init__(self, place: Callable[..., shards.Shards], at: int, event: Callable[[], None]) -> None:
         self.place, self.left, self.event = place, at, event
 
-    def __call__(self, data: pricing.Relaxation, candidates: int) -> pricing.Shards:
+    def __call__(self, data: relaxation.Relaxation, candidates: int) -> shards.Shards:
         self.shards = self.place(data, candidates)
         return self
 
@@ -101,7 +101,7 @@ def kill(cluster: Any, *, restart: bool) -> None:
 
 
 def test_three_processes_give_the_bits_of_one(cluster: Any, problem: MatchingProblem, alone: Pricing) -> None:
-    assert len(pricing.cut(problem.tasks, 3)) > 1
+    assert len(shards.cut(problem.tasks, 3)) > 1
     with distributed.dask_shards(cluster.scheduler_address) as place:
         assert identical(solve(problem, place), alone)
 
@@ -129,20 +129,20 @@ def test_tables_in_files_are_read_by_the_workers(cluster: Any, problem: Matching
         np.save(tmp_path / f"{name}.npy", table.astype(np.float32))
     T, A = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "TA")
     mapped = MatchingProblem(T, A, 0.95)
-    stored = distributed._stored(pricing.relax(mapped, np.ones(4), None, np.inf).T[:, 7:90])
+    stored = distributed._stored(relaxation.relax(mapped, np.ones(4), None, np.inf).T[:, 7:90])
     assert stored is not None
     assert (stored.read() == T[:, 7:90]).all()
     with distributed.dask_shards(cluster.scheduler_address) as place:
-        shards = place(pricing.relax(mapped, np.ones(4), None, np.inf), 3)
-        assert isinstance(shards, distributed.DaskShards)
-        assert shards.files == {str(tmp_path / "T.npy"), str(tmp_path / "A.npy")}
+        made = place(relaxation.relax(mapped, np.ones(4), None, np.inf), 3)
+        assert isinstance(made, distributed.DaskShards)
+        assert made.files == {str(tmp_path / "T.npy"), str(tmp_path / "A.npy")}
         assert identical(solve(mapped, place), solve(mapped))
 
 
 def test_an_operation_leaves_its_input_as_it_was(problem: MatchingProblem) -> None:
     """Else a group that is made again from what is left of its history would differ."""
-    data = pricing.relax(problem, np.ones(4), None, np.inf)
-    prices = pricing.guess(data)
+    data = relaxation.relax(problem, np.ones(4), None, np.inf)
+    prices = relaxation.guess(data)
     step = 1e-3 * prices
     rest: dict[str, tuple[Any, ...]] = {
         "normal": (len(prices),),
@@ -152,7 +152,7 @@ def test_an_operation_leaves_its_input_as_it_was(problem: MatchingProblem) -> No
         "plan": (),
     }
     twice = [("price", (prices, 0.1, 0)), ("start", (prices, 1e-2))] * 2
-    group = distributed._load(data, pricing.cut(problem.tasks, 3), 3)
+    group = distributed._load(data, shards.cut(problem.tasks, 3), 3)
     for operation, args in [*twice, *rest.items(), ("start", (prices, 1e-3))]:
         before = [arrays(shard) for shard in group.shards]
         after = distributed._advance(group, operation, args)
@@ -161,12 +161,12 @@ def test_an_operation_leaves_its_input_as_it_was(problem: MatchingProblem) -> No
         assert [arrays(shard) for shard in group.shards] == before, operation
         group = after
     operations = {
-        name for name in vars(pricing.Shard) if not name.startswith("_") and callable(vars(pricing.Shard)[name])
+        name for name in vars(shards.Shard) if not name.startswith("_") and callable(vars(shards.Shard)[name])
     }
     assert operations == {"price", "start", *rest}
 
 
-def arrays(shard: pricing.Shard) -> dict[str, bytes]:
+def arrays(shard: shards.Shard) -> dict[str, bytes]:
     def content(value: Any) -> bytes:
         return b"".join(part.tobytes() for part in (value if isinstance(value, tuple) else (value,)))
 
@@ -175,7 +175,7 @@ def arrays(shard: pricing.Shard) -> dict[str, bytes]:
 
 
 def test_a_group_weighs_its_tables_and_its_state(problem: MatchingProblem) -> None:
-    group = distributed._load(pricing.relax(problem, np.ones(4), None, np.inf), pricing.cut(problem.tasks, 3), 3)
+    group = distributed._load(relaxation.relax(problem, np.ones(4), None, np.inf), shards.cut(problem.tasks, 3), 3)
     assert sys.getsizeof(group) >= problem.T.nbytes + problem.A.nbytes
 
 

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from matching.platforms import best_by_hand, built, platforms
 from scipy.optimize import linprog
 
-from mfcp.matching.large import pricing
-from mfcp.matching.large.pricing import Threads, alike, price
+from mfcp.matching.large import shards
+from mfcp.matching.large.kinds import alike
+from mfcp.matching.large.pricing import price
+from mfcp.matching.large.shards import Threads
 from mfcp.matching.problem import Capacity, MatchingProblem, Objective
 
 
@@ -149,7 +151,7 @@ def test_prices_of_the_last_round_save_work():
 
 
 def test_threads_do_not_change_a_bit(monkeypatch):
-    monkeypatch.setattr(pricing, "_WORTH", 500)
+    monkeypatch.setattr(shards, "_WORTH", 500)
     problem = unrelated(12, 700, 8)
     one, two = (price(problem, time_limit=60.0, place=lambda data, width, n=n: Threads(data, width, n)) for n in (1, 2))
     assert one.bound == two.bound

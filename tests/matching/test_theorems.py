@@ -86,7 +86,7 @@ def test_theorem_3_holds_in_the_parallel_case_along_the_branch():
     assert 3.5 < one_sided[1] / one_sided[0] < 4.5  # 4
     assert 14.0 < pairs[1] / pairs[0] < 18.0  # 16
     assert pairs[1] < one_sided[1]
-    # and the mean is the implicit gradient but for its own noise, whose expected square is the variance over the repeats
+    # and the mean is the implicit gradient but for its own noise, whose expected square is the variance / repeats
     exact, _ = respond(problem, solution, G)
     assert (many.mean(0) - exact).square().sum() < 2 * many.var(0).sum() / len(many)
 

@@ -17,7 +17,8 @@ from mfcp.matching.problem import Ints, MatchingProblem
 
 if TYPE_CHECKING:
     from mfcp.matching.large.candidates import Prices
-    from mfcp.matching.large.pricing import Relaxation, Shards
+    from mfcp.matching.large.relaxation import Relaxation
+    from mfcp.matching.large.shards import Shards
 
 
 _PAIRS = 50_000  # entries up to which HiGHS may find a plan
@@ -78,7 +79,7 @@ class Dual(Engine):
         return plan
 
     def _place(self) -> AbstractContextManager[Callable[[Relaxation, int], Shards]]:
-        from mfcp.matching.large.pricing import Threads
+        from mfcp.matching.large.shards import Threads
 
         if not self.scheduler:
             return nullcontext(Threads)

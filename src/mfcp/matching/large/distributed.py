@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.errors import SettingsError, SolverError
-from mfcp.matching.large.pricing import Relaxation, Shard, Shards, cut
+from mfcp.matching.large.relaxation import Relaxation
+from mfcp.matching.large.shards import Shard, Shards, cut
 
 _PATIENCE = 30.0  # seconds without any worker, or without the scheduler, before giving up
 _READS = ("normal", "reach", "plan")  # operations that leave a shard as it is
