@@ -1,6 +1,6 @@
 """The fractional matching problem as two blocks of ADMM, with a certified bound from its prices.
 
-Eq. (2) of [Huo2025]_ with x in [0, 1] and what a platform adds to it that is linear:
+The problem of `planning.solve` with x in [0, 1] and what a platform adds to it that is linear:
 
     min w θ + Σ_ij c_ij x_ij
     T_i·x_i + backlog_i <= θ,  use_ri·x_i <= limit_ri,  Σ_i x_ij = 1,  Σ_ij a_ij x_ij >= gamma N
