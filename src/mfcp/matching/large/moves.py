@@ -124,7 +124,7 @@ OVER = 6  # number of clusters that do, or break a limit
 WORK = 7  # done, in visits of a pair
 CURSOR = 8  # task to go on with
 SCALARS = 9
-MOVING, CHAINING = 40, 40  # work of a move, and of a look for the next task of a chain besides a visit per member
+MOVING, CHAINING = 20, 40  # work of a move, and of a look for the next task of a chain besides a visit per member
 BROKEN = 1e-10  # relative excess of a limit that counts: a tenth of what is verified
 BETTER = 1e-5  # relative improvement of the makespan that is worth a copy of the plan
 DEEP = 8  # tasks in a chain, at most
@@ -266,18 +266,19 @@ def _join(pairs, plan, j):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _move(pairs, terms, plan, j, pair, inverse, eta):
-    """Put task j on another pair."""
+def _move(pairs, terms, plan, j, pair, listed, inverse, eta):
+    """Put task j on another pair; `listed`: members are kept."""
     old = plan.own[j]
     h = pairs.cluster[old]
-    at, last = plan.place[j], plan.begin[h] + plan.size[h] - 1
-    plan.member[at] = plan.member[last]
-    plan.time[at] = plan.time[last]
-    plan.step[at] = plan.step[last]
-    plan.place[plan.member[at]] = at
-    plan.size[h] -= 1
     plan.own[j] = pair
-    _join(pairs, plan, j)
+    if listed:
+        at, last = plan.place[j], plan.begin[h] + plan.size[h] - 1
+        plan.member[at] = plan.member[last]
+        plan.time[at] = plan.time[last]
+        plan.step[at] = plan.step[last]
+        plan.place[plan.member[at]] = at
+        plan.size[h] -= 1
+        _join(pairs, plan, j)
     for put in range(2):
         _add(pairs, terms, plan, pair if put else old, 1.0 if put else -1.0)
         _measure(pairs, terms, plan, pairs.cluster[pair] if put else h, inverse, eta)
@@ -475,7 +476,7 @@ def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, a
                 while True:  # the one place that moves tasks: compiled code for each more takes seconds to compile
                     was = own[task]
                     work += MOVING
-                    _move(pairs, terms, plan, task, to, inverse, eta)
+                    _move(pairs, terms, plan, task, to, depth > 1, inverse, eta)
                     if not back:
                         moved[many], before[many] = task, was
                         many += 1

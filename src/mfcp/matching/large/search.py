@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mfcp.matching.large.candidates import Candidates, Pricing, gather, rows_of
 from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem, violations
@@ -28,22 +29,25 @@ SMALL = 100_000  # entries up to which every allowed pair is looked at, not only
 TINY = 100  # entries up to which nothing is left out and annealing starts again at several temperatures
 NEAR = 0.15  # reduced cost, as a share of a task's own cost, up to which a pair is of use
 LEAST = 3  # pairs that a task keeps in any case
-LONG = 0.5  # a pair that alone takes longer than 1 + LONG M / N bounds is of no use: a multiple of the gap to expect
+LONG = 0.5  # in M / N bounds: a pair that alone is further above the bound is of no use; more than the gap to expect
 NONE = 1e300  # where there is no limit
 
-# Annealing by single moves. Temperatures are in units of the objective per task; stiffness in units of the objective.
-WARM = (0.05, 0.003, 100.0, 5000.0)  # temperature and stiffness, first to last
-CROWD = 0.1  # share of the clusters above the level
-ABOVE = 1.02  # level in bounds, to start with
-# Annealing by chains, near the best plan.
+# The two phases, annealing by single moves, then by chains near the best plan: temperature, in units of the objective
+# per task, and stiffness, first to last.
+WARM = (0.05, 0.003, 100.0, 5000.0)
 CHAINS = (0.02, 0.01, 3000.0, 3000.0)
+FEW = 1000  # entries up to which tasks are too coarse for that, and chains go about it ten times as loosely
+LOOSE = (0.05, 0.05, 300.0, 300.0)
+CROWD = 0.1  # share of the clusters above the level, without chains
+ABOVE = 1.02  # level in bounds, to start with
+DROP = 5e-4  # relative distance of the level below the best plan, with chains
 DEPTH = 3  # tasks moved at once
-DROP = 5e-4  # relative distance of the level below the best plan
-WORK = (4e6, 3e7)  # visits of a pair by either, or what takes as long
-PASSES = (30, 0)  # visits of every pair by either, at least
+EMPTY, RESPONSE = 4.0, 0.2  # what counts as empty, in typical tasks M / N; change of log price per log load
+REPRICED, UPDATES = 0.5, 8  # part of the first phase during which clusters that stay empty get cheaper, and how often
+WORK = (4e6, 3e7)  # visits of a pair in each phase, or what takes as long
+PASSES = (150, 30)  # visits of each pair in each phase, besides
 HOTTER = (0.2, 0.8, 3.2, 12.8)  # temperatures of tiny rounds in units of those above, each twice
 CHUNK = 1e6  # work between two looks at the clock
-
 
 def search(
     problem: MatchingProblem,
@@ -89,6 +93,7 @@ class _Setting:
         pairs, terms: of the compiled search.
         order: (N,) tasks, the most expensive first.
         floor: makespan that no plan is expected to be below.
+        seconds: (M,) price of a second.
         unit: objective per task.
         alone: whether the makespan is all that counts.
         tiny: whether to start again at several temperatures.
@@ -98,6 +103,7 @@ class _Setting:
     terms: Terms
     order: Ints
     floor: float
+    seconds: Floats
     unit: float
     alone: bool
     tiny: bool
@@ -124,22 +130,64 @@ def _annealed(
     def done() -> bool:
         return bool(plan.scalars[moves.BEST] <= enough) or time.perf_counter() > end
 
+    few = M * N <= FEW
+    curves, drop = (WARM, LOOSE if few else CHAINS), DROP * (10.0 if few else 1.0)
     least = setting.floor * (1.0 + 0.5 * target)
-    for hotter in HOTTER * 2 if setting.tiny else (1.0,):
+
+    def anneal(phase: int, until: float, total: float, hotter: float) -> None:
+        curve = np.array(curves[phase]) * np.array([hotter * setting.unit, hotter * setting.unit, 1.0, 1.0])
+        while plan.scalars[moves.WORK] < until and not done():
+            stop = min(plan.scalars[moves.WORK] + CHUNK, until)
+            moves.anneal(
+                pairs, terms, plan, curve, total, stop, (1, DEPTH)[phase], CROWD, drop, least, setting.alone,
+                draws, state,
+            )  # fmt: skip
+
+    repeats = HOTTER * 2 if setting.tiny else (1.0,)
+    first, second = ((w + n * len(pairs.time)) / len(repeats) for w, n in zip(WORK, PASSES, strict=True))
+    p = setting.seconds
+    for hotter in repeats:
         plan.scalars[moves.LEVEL] = setting.floor * ABOVE
         plan.scalars[moves.MARGIN] = 0.0
-        for curve, depth, work, passes in zip((WARM, CHAINS), (1, DEPTH), WORK, PASSES, strict=True):
-            total = max(work, passes * len(pairs.time)) / (len(HOTTER) * 2 if setting.tiny else 1)
-            units = np.array(curve) * np.array([hotter * setting.unit, hotter * setting.unit, 1.0, 1.0])
-            if depth > 1 and plan.best[0] >= 0:
-                plan.own[:] = plan.best
-            plan.scalars[[moves.WORK, moves.CURSOR]] = 0.0
-            while plan.scalars[moves.WORK] < total and not done():
-                until = min(plan.scalars[moves.WORK] + CHUNK, total)
-                moves.anneal(
-                    pairs, terms, plan, units, total, until, depth, CROWD, DROP, least, setting.alone, draws, state
-                )
+        plan.scalars[[moves.WORK, moves.CURSOR]] = 0.0
+        for part in range(1, UPDATES + 1):
+            anneal(0, REPRICED * first * part / UPDATES, first, hotter)
+            pairs, p = _repriced(pairs, terms, plan, p)
+        anneal(0, first, first, hotter)
+        if plan.best[0] >= 0:
+            plan.own[:] = plan.best
+        plan.scalars[[moves.WORK, moves.CURSOR]] = 0.0
+        anneal(1, second, second, hotter)
     return None if plan.best[0] < 0 else pairs.cluster[plan.best].astype(np.int64)
+
+
+def _repriced(pairs: Pairs, terms: Terms, plan: Plan, p: Floats) -> tuple[Pairs, Floats]:
+    """Pairs at lower prices of the seconds of clusters that stay too empty, and these prices.
+
+    The prices of the relaxation are off where it splits a task that fills much of a cluster.
+    """
+
+    end = np.where(plan.count > 0, plan.load + terms.backlog, 0.0)
+    if terms.zeta.shape[1] or not (p @ end) > 0:
+        return pairs, p
+    fill = end * p.sum() / (p @ end)
+    empty = fill < 1.0 - EMPTY * len(p) / len(plan.own)
+    if not empty.any():
+        return pairs, p
+    lower = p * np.where(empty, np.maximum(fill, 0.1) ** RESPONSE, 1.0)
+    price = pairs.price + (lower - p)[pairs.cluster] * pairs.time
+    task = np.repeat(np.arange(len(plan.own)), np.diff(pairs.start))
+    order = np.lexsort((price, task))
+    where = np.empty_like(order)
+    where[order] = np.arange(len(order))
+    plan.own[:] = where[plan.own]
+    if plan.best[0] >= 0:
+        plan.best[:] = where[plan.best]
+    moved = {
+        name: getattr(pairs, name)[..., order]
+        for name in ("cluster", "time", "reliability", "money", "use", "rank", "share")
+    }
+    return pairs._replace(price=price[order], **moved), lower
 
 
 def _empty(setting: _Setting) -> Plan:
@@ -210,7 +258,9 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
         fits &= candidates.use[r] <= limit[r][at] * (1.0 + 1e-9)
     short = np.ones_like(valid)
     if M * N > TINY and weights.makespan:
-        alone = seconds * (zeta[at, 1] if problem.zeta is not None else 1.0) + backlog[at]
+        alone = np.where(valid, seconds * (zeta[at, 1] if problem.zeta is not None else 1.0) + backlog[at], np.inf)
+        if problem.zeta is None:
+            floor = max(floor, _apart(candidates.cluster, alone, floor))
         short = alone <= (1.0 + LONG * M / N) * max(floor, expected)
     near = price - price.min(axis=1)[:, None] <= NEAR * np.maximum(worth / N, wealth)[:, None]
     ranked = price.argsort(axis=1, kind="stable")
@@ -258,10 +308,39 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
         ),
         order=np.argsort(-wealth, kind="stable"),
         floor=floor,
+        seconds=prices.seconds * factor,
         unit=worth / N,
         alone=bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None,
         tiny=M * N <= TINY,
     )
+
+
+def _apart(cluster: NDArray[np.int32], alone: Floats, floor: float) -> float:
+    """The least makespan at which all tasks that fill over half of every cluster have one of their own.
+
+    Args:
+        cluster: (N, K) candidates.
+        alone: (N, K) end of a cluster with that task alone; inf where there is none.
+        floor: makespan that they are compared with.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    giants = np.flatnonzero(alone.min(axis=1) > 0.5 * floor)
+    ends = alone[giants]
+    levels = np.unique(ends[np.isfinite(ends)])
+    levels = np.append(floor, levels[levels > floor])
+    low, high = -1, len(levels)  # of levels: not enough, enough
+    while high - low > 1:
+        middle = (low + high) // 2
+        row, column = np.nonzero(ends <= levels[middle])
+        shape = (len(giants), int(cluster.max()) + 1)
+        graph = csr_array((np.ones(len(row), bool), (row, cluster[giants[row], column])), shape=shape)
+        if (maximum_bipartite_matching(graph, perm_type="column") >= 0).all():
+            high = middle
+        else:
+            low = middle
+    return float(levels[high]) if high < len(levels) else floor
 
 
 def _every(problem: MatchingProblem, candidates: Candidates) -> Candidates:
