@@ -36,7 +36,7 @@ NONE = 1e300  # where there is no limit
 # per task, and stiffness, first to last.
 WARM = (0.05, 0.003, 100.0, 5000.0)
 CHAINS = (0.02, 0.01, 3000.0, 3000.0)
-FEW = 1000  # entries up to which tasks are too coarse for that, and chains go about it ten times as loosely
+FEW = 1000  # entries up to which tasks are too coarse for that; chains go about it ten times as loosely, and less long
 LOOSE = (0.05, 0.05, 300.0, 300.0)
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
@@ -44,10 +44,11 @@ DROP = 5e-4  # relative distance of the level below the best plan, with chains
 DEPTH = 3  # tasks moved at once
 EMPTY, RESPONSE = 4.0, 0.2  # what counts as empty, in typical tasks M / N; change of log price per log load
 REPRICED, UPDATES = 0.5, 8  # part of the first phase during which clusters that stay empty get cheaper, and how often
-WORK = (4e6, 3e7)  # visits of a pair in each phase, or what takes as long
+WORK = (4e6, 3e7)  # visits of a pair in each phase, or what takes as long; less for few entries
 PASSES = (150, 30)  # visits of each pair in each phase, besides
-HOTTER = (0.2, 0.8, 3.2, 12.8)  # temperatures of tiny rounds in units of those above, each twice
+HOTTER = (4.0, 16.0, 64.0, 256.0)  # temperatures of tiny rounds in units of those above, each twice
 CHUNK = 1e6  # work between two looks at the clock
+
 
 def search(
     problem: MatchingProblem,
@@ -144,7 +145,8 @@ def _annealed(
             )  # fmt: skip
 
     repeats = HOTTER * 2 if setting.tiny else (1.0,)
-    first, second = ((w + n * len(pairs.time)) / len(repeats) for w, n in zip(WORK, PASSES, strict=True))
+    part_of = min(1.0, M * N / FEW) / len(repeats)
+    first, second = (part_of * (work + passes * len(pairs.time)) for work, passes in zip(WORK, PASSES, strict=True))
     p = setting.seconds
     for hotter in repeats:
         plan.scalars[moves.LEVEL] = setting.floor * ABOVE
@@ -224,6 +226,8 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
     weights, prices, candidates = problem.objective, pricing.prices, pricing.candidates
     if M * N <= SMALL and candidates.cluster.shape[1] < M:
         candidates = _every(problem, candidates)
+    elif weights.makespan and 0 < pricing.bound < np.inf:
+        candidates = _with_fastest(problem, candidates, pricing.bound / weights.makespan)
     valid = candidates.cluster >= 0
     at = np.maximum(candidates.cluster, 0)
     seconds = np.where(valid, candidates.time, 0.0)
@@ -239,11 +243,11 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
         money = money - weights.total_time * seconds
         busy = busy * factor
     expected = float((busy + backlog)[busy > 0].max())
-    floor = NONE
+    floor, top = NONE, expected
     if weights.makespan:
-        floor = (pricing.bound - linear) / weights.makespan
+        floor = top = (pricing.bound - linear) / weights.makespan
         if not 0.5 * expected < floor < np.inf:  # the bound was lost, or is not about the makespan
-            floor = 0.5 * expected
+            floor, top = 0.5 * expected, expected
     worth = linear + (weights.makespan * floor if weights.makespan else 0.0)
 
     own = (prices.seconds * factor)[at] * seconds + money
@@ -260,8 +264,8 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
     if M * N > TINY and weights.makespan:
         alone = np.where(valid, seconds * (zeta[at, 1] if problem.zeta is not None else 1.0) + backlog[at], np.inf)
         if problem.zeta is None:
-            floor = max(floor, _apart(candidates.cluster, alone, floor))
-        short = alone <= (1.0 + LONG * M / N) * max(floor, expected)
+            floor = _apart(candidates.cluster, alone, floor)
+        short = alone <= (1.0 + LONG * M / N) * max(floor, top)
     near = price - price.min(axis=1)[:, None] <= NEAR * np.maximum(worth / N, wealth)[:, None]
     ranked = price.argsort(axis=1, kind="stable")
     position = np.empty_like(ranked)
@@ -343,6 +347,22 @@ def _apart(cluster: NDArray[np.int32], alone: Floats, floor: float) -> float:
     return float(levels[high]) if high < len(levels) else floor
 
 
+def _with_fastest(problem: MatchingProblem, candidates: Candidates, floor: float) -> Candidates:
+    """Tasks that fill over half of every candidate get their fastest clusters as candidates instead.
+
+    At the prices they may look best where they alone would end too late.
+    """
+    giants = np.flatnonzero(candidates.time.min(axis=1) > 0.5 * floor)
+    if not len(giants):
+        return candidates
+    K = candidates.cluster.shape[1]
+    fastest = problem.T[:, giants].argsort(axis=0, kind="stable")[:K].T
+    cluster, share = candidates.cluster.copy(), candidates.share.copy()
+    cluster[giants] = np.where(problem.allowed[fastest, giants[:, None]], fastest, -1)
+    share[giants] = np.eye(K)[0]
+    return replace(gather(problem, rows_of(problem), cluster), share=share)
+
+
 def _every(problem: MatchingProblem, candidates: Candidates) -> Candidates:
     """Every allowed cluster of every task as candidates, with the same shares."""
     M, N = problem.clusters, problem.tasks
@@ -376,7 +396,7 @@ def _limits(
 def _kept(valid: Bools, near: Bools, fits: Bools, short: Bools) -> Bools:
     """The pairs to search: near ones that fit and are short; where a task has none, the most of that it can have."""
     keep = near
-    for good in (fits & short, fits, short, valid):
+    for good in (fits & short, fits, short & valid, valid):
         keep = near & good
         lost = ~keep.any(axis=1)
         keep[lost] = (valid & good)[lost]
