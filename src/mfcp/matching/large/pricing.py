@@ -51,15 +51,14 @@ def price(
     time_limit: float,
     start: Prices | None = None,
     penalty: float | None = None,
-    upper: float | None = None,
     place: Callable[[Relaxation, int], Shards] = Threads,
 ) -> Pricing:
     """Prices, certified bound and candidates of one round.
 
     No plan with an objective below V uses a pair that alone takes longer than V, nor a cluster that is busy for longer,
     and each cluster's load is at most 1 - backlog / V of the makespan. With that in the relaxation, min(V, its bound)
-    is a bound, whatever V is. V is `upper`; without it, a few are tried where backlog or giant tasks make it worth
-    the time. Tasks that are equal in everything are one task of the relaxation, whose mass is their number.
+    is a bound, whatever V is; a few are tried where backlog or giant tasks make it worth the time. Tasks that are equal
+    in everything are one task of the relaxation, whose mass is their number.
 
     Args:
         problem: one round (M, N).
@@ -69,7 +68,6 @@ def price(
         time_limit: seconds, looked at between steps.
         start: prices of a similar round, of the same clusters and rows; saves the sample.
         penalty: price of a unit of missing Σ a, instead of the constraint.
-        upper: value of a known plan; the bound does not exceed it.
         place: where the shards of a relaxation with so many candidates are kept.
     """
     begun = time.monotonic()
@@ -115,15 +113,11 @@ def price(
     known = None
     if start is not None:
         known = relax(round_, least, penalty, np.inf).vector(start)
-    value = np.inf if upper is None else upper
-    data, shards, found = solve(value, least, known, 1.0 if known is None else 0.05)
-    certified = max(min(value, found.bound), floor)
-    if found.bound == np.inf and value < np.inf:  # nothing below `upper` exists
-        data, shards, found = solve(np.inf, least, known, 1.0 if known is None else 0.05)
-    elif found.bound < np.inf and (
-        problem.backlog is not None or 0.5 * found.bound < weight * longest < 1.2 * found.bound
-    ):
-        high, growth = value, 0.05 if problem.backlog is not None else 0.002
+    data, shards, found = solve(np.inf, least, known, 1.0 if known is None else 0.05)
+    certified = max(found.bound, floor)
+    giant = 0.5 * found.bound < weight * longest < 1.2 * found.bound
+    if found.bound < np.inf and (problem.backlog is not None or giant):
+        high, growth = np.inf, 0.05 if problem.backlog is not None else 0.002
         for _ in range(_VALUES):
             if high - certified <= 1e-3 * abs(certified) or time.monotonic() > deadline:
                 break
