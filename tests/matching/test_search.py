@@ -76,7 +76,7 @@ def test_a_round_of_a_thousand_tasks_comes_near_its_bound():
 
 
 def test_giants_are_set_apart():
-    problem = unrelated(8, 200, 2, gamma=0.8)
+    problem = unrelated(8, 100, 2, gamma=0.8)
     T = problem.T.copy()
     T[:, :3] *= T[:, 3:].min(axis=0).sum() / T[:, :3].min(axis=0)  # each as long as all the others on one cluster
     problem = MatchingProblem(T, problem.A, 0.8)

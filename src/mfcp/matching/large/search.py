@@ -33,20 +33,23 @@ LONG = 0.5  # in M / N bounds: a pair that alone is further above the bound is o
 NONE = 1e300  # where there is no limit
 
 # The two phases, annealing by single moves, then by chains near the best plan: temperature, in units of the objective
-# per task, and stiffness, first to last.
-WARM = (0.05, 0.003, 100.0, 5000.0)
-CHAINS = (0.02, 0.01, 3000.0, 3000.0)
+# per task of a round of a thousand (of N tasks, (1000 / N)^COOLER of it), and stiffness, first to last.
+COOLER = 0.25
+WARM = (0.03, 0.003, 250.0, 5000.0)
+CHAINS = (0.015, 0.006, 3000.0, 3000.0)
 FEW = 1000  # entries up to which tasks are too coarse for that; chains go about it ten times as loosely, and less long
-LOOSE = (0.05, 0.05, 300.0, 300.0)
+LOOSE = (0.03, 0.03, 300.0, 300.0)
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
 DROP = 5e-4  # relative distance of the level below the best plan, with chains
 DEPTH = 3  # tasks moved at once
 EMPTY, RESPONSE = 4.0, 0.2  # what counts as empty, in typical tasks M / N; change of log price per log load
-REPRICED, UPDATES = 0.5, 8  # part of the first phase during which clusters that stay empty get cheaper, and how often
-WORK = (4e6, 3e7)  # visits of a pair in each phase, or what takes as long; less for few entries
-PASSES = (150, 30)  # visits of each pair in each phase, besides
-HOTTER = (4.0, 16.0, 64.0, 256.0)  # temperatures of tiny rounds in units of those above, each twice
+REPRICED, UPDATES = 0.5, 4  # part of the first phase during which clusters that stay empty get cheaper, and how often
+WORK = (4e6, 2.5e7)  # visits of a pair in each phase, or what takes as long; less for few entries
+PASSES = (20, 60)  # visits of each pair in each phase, besides
+BALANCE = 4e4  # work of the second phase per cluster, besides
+HOTTER = (2.0, 8.0, 32.0, 128.0)  # temperatures of tiny rounds in units of those above, each twice
+AGAIN = (0.7, 1.0, 1.4)  # the same of rounds of few entries, which else end in the first trap
 CHUNK = 1e6  # work between two looks at the clock
 
 
@@ -131,12 +134,12 @@ def _annealed(
     def done() -> bool:
         return bool(plan.scalars[moves.BEST] <= enough) or time.perf_counter() > end
 
-    few = M * N <= FEW
+    few, unit = M * N <= FEW, setting.unit * (1000.0 / N) ** COOLER
     curves, drop = (WARM, LOOSE if few else CHAINS), DROP * (10.0 if few else 1.0)
     least = setting.floor * (1.0 + 0.5 * target)
 
     def anneal(phase: int, until: float, total: float, hotter: float) -> None:
-        curve = np.array(curves[phase]) * np.array([hotter * setting.unit, hotter * setting.unit, 1.0, 1.0])
+        curve = np.array(curves[phase]) * np.array([hotter * unit, hotter * unit, 1.0, 1.0])
         while plan.scalars[moves.WORK] < until and not done():
             stop = min(plan.scalars[moves.WORK] + CHUNK, until)
             moves.anneal(
@@ -144,9 +147,10 @@ def _annealed(
                 draws, state,
             )  # fmt: skip
 
-    repeats = HOTTER * 2 if setting.tiny else (1.0,)
+    repeats = HOTTER * 2 if setting.tiny else AGAIN if few else (1.0,)
     part_of = min(1.0, M * N / FEW) / len(repeats)
     first, second = (part_of * (work + passes * len(pairs.time)) for work, passes in zip(WORK, PASSES, strict=True))
+    second += part_of * BALANCE * M
     p = setting.seconds
     for hotter in repeats:
         plan.scalars[moves.LEVEL] = setting.floor * ABOVE
@@ -156,7 +160,7 @@ def _annealed(
             anneal(0, REPRICED * first * part / UPDATES, first, hotter)
             pairs, p = _repriced(pairs, terms, plan, p)
         anneal(0, first, first, hotter)
-        if plan.best[0] >= 0:
+        if plan.best[0] >= 0 and len(repeats) == 1:
             plan.own[:] = plan.best
         plan.scalars[[moves.WORK, moves.CURSOR]] = 0.0
         anneal(1, second, second, hotter)
