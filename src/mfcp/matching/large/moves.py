@@ -335,7 +335,7 @@ def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, et
         refund: most that a cluster's strain may fall by.
 
     Returns:
-        (task, pair, cost), cost < 0 if that ends the chain well; else the one to go on with, or task -1.
+        (task, pair, cost, work); cost < 0 if that ends the chain well; else the one to go on with, or task -1.
     """
     rel = plan.scalars[RELIABILITY]
     base = cost - plan.strain[g] - _missing(terms, need - rel)
@@ -343,7 +343,7 @@ def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, et
     part, part_task, part_to, part_cost = 0.0, -1, -1, 0.0
     simple = not (terms.limit.shape[0] or terms.zeta.shape[1] or terms.total_time)
     load, weight, half = plan.load[g] + terms.backlog[g], terms.weight[g], 0.5 * eta
-    after = 0.0
+    after, looked = 0.0, CHAINING + plan.size[g]
     for at in range(plan.begin[g], plan.begin[g] + plan.size[g]):
         sum_ = base + plan.step[at]
         if simple:
@@ -370,6 +370,7 @@ def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, et
             without = sum_ + pairs.price[f]
             if without > refund:
                 break
+            looked += 1
             i = pairs.cluster[f]
             without += _missing(terms, rest - pairs.reliability[f]) - plan.strain[i]
             if without > 0.0:
@@ -380,8 +381,8 @@ def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, et
             elif without < part:
                 part, part_task, part_to, part_cost = without, o, f, full
     if task >= 0:
-        return task, to, least
-    return part_task, part_to, part_cost
+        return task, to, least, looked
+    return part_task, part_to, part_cost, looked
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -485,10 +486,10 @@ def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, a
                         task = -1
                         if many < depth:
                             g = cluster[to]
-                            work += CHAINING + plan.size[g]
-                            task, to, cost = _respond(
+                            task, to, cost, looked = _respond(
                                 pairs, terms, plan, g, cost, moved, many, need, refund, inverse, eta
                             )
+                            work += looked
                         back = task < 0
                     if back:
                         many -= 1
