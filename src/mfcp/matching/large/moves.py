@@ -100,7 +100,7 @@ class Plan(NamedTuple):
 
     own: Index
     load: Array
-    count: Array
+    count: Array  # type: ignore[assignment]  # hides tuple.count
     used: Array
     strain: Array
     over: NDArray[np.bool_]
