@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from matching.platforms import best_by_hand, built, platforms
 
 from mfcp.errors import SettingsError, SolverError
@@ -95,6 +96,21 @@ def test_at_the_time_limit_the_plan_holds_and_the_bound_is_a_bound():
     solution = solve(MatchingProblem(T, A, 0.9), "milp", time_limit=0.2)
     assert solution.status in ("feasible", "optimal")
     assert float(span_bound(MatchingProblem(T, A, 0.9))) <= solution.lower_bound <= solution.objective
+
+
+@given(platforms(), st.sampled_from([None, None, 0.5, 30.0]))
+@settings(max_examples=60, deadline=None)
+def test_dual_has_a_plan_where_there_is_one_and_its_bound_is_one(given, price):
+    problem, best = built(given), best_by_hand(given, price)
+    if problem is None:
+        return
+    solution = solve(problem, "dual", price=price, time_limit=0.1)
+    assert solution.lower_bound <= best * (1 + 1e-9)
+    assert solution.objective >= best * (1 - 1e-9)
+    if solution.status == "infeasible":
+        assert best == np.inf
+    if np.isfinite(best) and problem.zeta is None:  # with zeta nobody is left to ask when the search has none
+        assert solution.status in ("optimal", "feasible")
 
 
 @given(platforms())

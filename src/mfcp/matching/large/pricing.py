@@ -95,7 +95,7 @@ def price(
                 sample, Threads(sample, width), vector, width=width, tolerance=1e-2, off=1.0, deadline=deadline,
                 floor=floor,
             )  # fmt: skip
-            vector, off = found.vector, 0.05
+            vector, off = (found.vector, 0.05) if np.isfinite(found.value) else (found.best, 1.0)
             stats["sample_passes"] += found.passes
             stats["steps"] += found.steps
         shards = place(data, width)
@@ -117,18 +117,19 @@ def price(
     certified = max(found.bound, floor)
     giant = 0.5 * found.bound < weight * longest < 1.2 * found.bound
     if found.bound < np.inf and (problem.backlog is not None or giant):
-        high, growth = np.inf, 0.05 if problem.backlog is not None else 0.002
+        high, growth = np.inf, 0.05 if problem.backlog is not None else 0.001
         for _ in range(_VALUES):
             if high - certified <= 1e-3 * abs(certified) or time.monotonic() > deadline:
                 break
             value = 0.5 * (certified + high) if np.isfinite(high) else certified + growth * abs(certified)
             growth *= 4.0
             trial, its_shards, tried = solve(value, least, found.best, 0.01)
-            certified = max(certified, min(value, tried.bound))
             if tried.bound < value:
                 high = value
-            if np.isfinite(tried.value):
-                data, shards, found = trial, its_shards, tried
+            if min(value, tried.bound) > certified:
+                certified = min(value, tried.bound)
+                if np.isfinite(tried.value):
+                    data, shards, found = trial, its_shards, tried
     if not possible or _impossible(data, shards, found):
         certified = np.inf
     if not np.allclose(typical / typical[0], least / least[0]):
@@ -172,10 +173,13 @@ def generate(
         if np.isfinite(gap):
             off = min(off, max(gap, tolerance))
         apart = 1.0 - max(found.bound, 0.0) / max(floor, TINY)  # prices far below another bound need not be exact
+        enough = max(0.3 * tolerance, 0.02 * off, min(0.1 * apart, 0.03))
         interior(
             data, shards, found, width=min(width, len(data.T)), box=_BOX ** (attempt + 1), deadline=deadline,
-            gap=_WIDE * off * max(abs(found.bound), data.unit), tolerance=max(0.3 * tolerance, 0.02 * off, 0.1 * apart),
+            gap=_WIDE * off * max(abs(found.bound), data.unit), tolerance=enough,
         )  # fmt: skip
+        if not np.isfinite(found.value) and floor > 2.0 * found.bound:
+            break  # few candidates cannot share a task that is longer than the rest of the round: any prices will do
     return found
 
 

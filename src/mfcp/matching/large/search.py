@@ -11,8 +11,11 @@ single move is far coarser than the gap asked for, and chains of moves are as fi
 
 from __future__ import annotations
 
+import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,20 +39,20 @@ NONE = 1e300  # where there is no limit
 # per task of a round of a thousand (of N tasks, (1000 / N)^COOLER of it), and stiffness, first to last.
 COOLER = 0.25
 WARM = (0.03, 0.003, 250.0, 5000.0)
-CHAINS = (0.015, 0.006, 3000.0, 3000.0)
-FEW = 1000  # entries up to which tasks are too coarse for that; chains go about it ten times as loosely, and less long
+CHAINS = (0.02, 0.008, 3000.0, 3000.0)
+FEW = 1000  # entries up to which tasks are too coarse for that; chains go about it more loosely
 LOOSE = (0.03, 0.03, 300.0, 300.0)
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
-DROP = 5e-4  # relative distance of the level below the best plan, with chains
-DEPTH = 3  # tasks moved at once
+DROP = 0.0095  # distance of the level below the best plan, with chains, in M^0.3 M / N of it
+DEPTH = 4  # tasks moved at once
+STARTS, MORE = 2, 4  # searches side by side, of which the best counts; more of them for few entries
 EMPTY, RESPONSE = 4.0, 0.2  # what counts as empty, in typical tasks M / N; change of log price per log load
 REPRICED, UPDATES = 0.5, 4  # part of the first phase during which clusters that stay empty get cheaper, and how often
-WORK = (4e6, 2.5e7)  # visits of a pair in each phase, or what takes as long; less for few entries
-PASSES = (20, 60)  # visits of each pair in each phase, besides
-BALANCE = 4e4  # work of the second phase per cluster, besides
+WORK = (2e6, 1e7)  # visits of a pair in each phase, or what takes as long; less for few entries
+PASSES = (10, 30)  # visits of each pair in each phase, besides
+BALANCE = 2e4  # work of the second phase per cluster, besides
 HOTTER = (2.0, 8.0, 32.0, 128.0)  # temperatures of tiny rounds in units of those above, each twice
-AGAIN = (0.7, 1.0, 1.4)  # the same of rounds of few entries, which else end in the first trap
 CHUNK = 1e6  # work between two looks at the clock
 
 
@@ -69,7 +72,8 @@ def search(
         problem: (M, N).
         pricing: its prices, bound and candidates.
         target: the relative gap to the bound at which to stop.
-        time_limit: seconds after which to stop; unless it stops the search, equal seeds give equal plans.
+        time_limit: seconds after which to stop; unless it stops the search, equal seeds give equal plans, whatever the
+            number of cores.
         seed: of the annealing.
         penalty: price of a missing unit of summed reliability, or None where reliability is a constraint.
         start: (N,) plan to start from instead of a rounded one; a task at -1 or at a cluster of no use is rounded.
@@ -79,7 +83,11 @@ def search(
     """
     end = time.perf_counter() + time_limit
     setting = _setting(problem, pricing, penalty)
-    plan = _annealed(setting, pricing.bound * (1.0 + target), target, end, seed, start)
+    starts = MORE if problem.T.size <= FEW else STARTS
+    enough = pricing.bound * (1.0 + target)
+    with ThreadPoolExecutor(min(starts, len(os.sched_getaffinity(0)))) as threads:
+        found = threads.map(lambda k: _annealed(setting, enough, target, end, seed * starts + k, start), range(starts))
+        _, plan = min(found, key=itemgetter(0))
     nothing = np.full(problem.tasks, -1)
     if plan is None:
         return nothing
@@ -99,6 +107,7 @@ class _Setting:
         floor: makespan that no plan is expected to be below.
         seconds: (M,) price of a second.
         unit: objective per task.
+        drop: relative distance of the level below the best plan, with chains.
         alone: whether the makespan is all that counts.
         tiny: whether to start again at several temperatures.
     """
@@ -109,14 +118,15 @@ class _Setting:
     floor: float
     seconds: Floats
     unit: float
+    drop: float
     alone: bool
     tiny: bool
 
 
 def _annealed(
     setting: _Setting, enough: float, target: float, end: float, seed: int, start: Ints | None
-) -> Ints | None:
-    """The best plan found that meets every constraint, (N,) clusters."""
+) -> tuple[float, Ints | None]:
+    """Objective and clusters (N,) of the best plan found that meets every constraint."""
     from mfcp.matching.large import moves
 
     pairs, terms = setting.pairs, setting.terms
@@ -135,7 +145,7 @@ def _annealed(
         return bool(plan.scalars[moves.BEST] <= enough) or time.perf_counter() > end
 
     few, unit = M * N <= FEW, setting.unit * (1000.0 / N) ** COOLER
-    curves, drop = (WARM, LOOSE if few else CHAINS), DROP * (10.0 if few else 1.0)
+    curves = (WARM, LOOSE if few else CHAINS)
     least = setting.floor * (1.0 + 0.5 * target)
 
     def anneal(phase: int, until: float, total: float, hotter: float) -> None:
@@ -143,12 +153,12 @@ def _annealed(
         while plan.scalars[moves.WORK] < until and not done():
             stop = min(plan.scalars[moves.WORK] + CHUNK, until)
             moves.anneal(
-                pairs, terms, plan, curve, total, stop, (1, DEPTH)[phase], CROWD, drop, least, setting.alone,
+                pairs, terms, plan, curve, total, stop, (1, DEPTH)[phase], CROWD, setting.drop, least, setting.alone,
                 draws, state,
             )  # fmt: skip
 
-    repeats = HOTTER * 2 if setting.tiny else AGAIN if few else (1.0,)
-    part_of = min(1.0, M * N / FEW) / len(repeats)
+    repeats = HOTTER * 2 if setting.tiny else (1.0,)
+    part_of = min(1.0, 0.5 * M * N / FEW) / len(repeats)
     first, second = (part_of * (work + passes * len(pairs.time)) for work, passes in zip(WORK, PASSES, strict=True))
     second += part_of * BALANCE * M
     p = setting.seconds
@@ -164,7 +174,8 @@ def _annealed(
             plan.own[:] = plan.best
         plan.scalars[[moves.WORK, moves.CURSOR]] = 0.0
         anneal(1, second, second, hotter)
-    return None if plan.best[0] < 0 else pairs.cluster[plan.best].astype(np.int64)
+    best = None if plan.best[0] < 0 else pairs.cluster[plan.best].astype(np.int64)
+    return float(plan.scalars[moves.BEST]), best
 
 
 def _repriced(pairs: Pairs, terms: Terms, plan: Plan, p: Floats) -> tuple[Pairs, Floats]:
@@ -252,7 +263,8 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
         floor = top = (pricing.bound - linear) / weights.makespan
         if not 0.5 * expected < floor < np.inf:  # the bound was lost, or is not about the makespan
             floor, top = 0.5 * expected, expected
-    worth = linear + (weights.makespan * floor if weights.makespan else 0.0)
+    worth = linear + (weights.makespan * floor if weights.makespan else 0.0) or 1.0 / NONE
+    drop = DROP * M**1.3 / N
 
     own = (prices.seconds * factor)[at] * seconds + money
     price = own - (prices.reliability * candidates.reliability if penalty is None else 0.0)
@@ -312,12 +324,13 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
             unit=worth / M,
             need=need,
             penalty=-1.0 if penalty is None else penalty,
-            spring=q * q / (2.0 * max(DROP * worth, 2.0 * worth / N)),
+            spring=q * q / (2.0 * max(drop * worth, 2.0 * worth / N)),
         ),
         order=np.argsort(-wealth, kind="stable"),
         floor=floor,
         seconds=prices.seconds * factor,
         unit=worth / N,
+        drop=drop,
         alone=bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None,
         tiny=M * N <= TINY,
     )
