@@ -38,7 +38,8 @@ def test_what_is_imported_is_declared() -> None:
 
     from test_layers import PROGRAM, imported
 
-    declared = {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]}
+    extras = [text for name, extra in PROJECT["optional-dependencies"].items() if name != "dev" for text in extra]
+    declared = {canonicalize_name(Requirement(text).name) for text in [*PROJECT["dependencies"], *extras]}
     owners = packages_distributions()
     names = {name.split(".")[0] for path in PROGRAM for name in imported(path)}
     names -= set(sys.stdlib_module_names) | {"mfcp", "flows", "__future__"}
