@@ -73,7 +73,7 @@ def ours(sources: dict[str, Source], shapes: list[tuple[int, int]], seeds: int) 
             )
             goal = f"{'proven' if wanted is None else f'{wanted:.2%}'}, {limit:g} s"
             if shape == (10, 100):
-                goal = f"HiGHS's plan, {limit:g} s"
+                goal = f"{limit:g} s (HiGHS's plan: --peers)"
             table.add_row(
                 f"{shape[0]}, {shape[1]}",
                 name,
