@@ -13,15 +13,21 @@ def span_bound(problem: MatchingProblem) -> Floats:
     max of max_j min_i (b_i + t_ij) and the least tau with Σ_i max(0, tau - b_i) >= Σ_j min_i t_ij; under parallel
     execution t_ij counts at the cluster's lowest factor.
     """
-    fastest, alone = _least_times(problem)
+    fastest, _ = _least_times(problem)
     work = fastest.sum(axis=-1, dtype=np.float64)
     if problem.backlog is None:
         even = work / problem.clusters
     else:  # the first k clusters to be free share the work; the best k gives the least tau
         starts = np.sort(problem.backlog, axis=-1)
         even = ((work[..., None] + starts.cumsum(axis=-1)) / np.arange(1, problem.clusters + 1)).min(axis=-1)
-    result: Floats = np.maximum(even, alone.max(axis=-1)).astype(np.float64)
+    result: Floats = np.maximum(even, least_end(problem)).astype(np.float64)
     return result
+
+
+def least_end(problem: MatchingProblem) -> Floats:
+    """(...) seconds before which no plan ends: max_j min_i (b_i + t_ij)."""
+    ends: Floats = _least_times(problem)[1].max(axis=-1)
+    return ends
 
 
 def simple_bound(problem: MatchingProblem, prices: Floats | None) -> Floats:

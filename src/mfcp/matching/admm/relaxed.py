@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfcp.matching.admm.core import State, nonnegative_quadratic, project_simplex
+from mfcp.matching.bounds import least_end
 from mfcp.matching.large.candidates import Row
 from mfcp.matching.problem import Bools, Floats, MatchingProblem
 
@@ -59,7 +60,7 @@ class RelaxedMatching:
         self.use = np.stack([use / scale for use, scale in zip((times, *uses), scales, strict=True)])
         self.limit = np.stack([np.zeros(M), *(row.limit / by for row, by in zip(rows, scales[1:], strict=True))])
         self.backlog = problem.backlog
-        self.raise_floor(least_end(problem))
+        self.raise_floor(float(least_end(problem)))
         self.guess = np.zeros_like(self.limit)  # of the next projection's multipliers
         self.weight = problem.objective.makespan
         linear = problem.linear()
@@ -172,19 +173,6 @@ class RelaxedMatching:
         for use, multiplier in zip(self.use, multipliers, strict=True):
             x -= use * multiplier
         return x, multipliers
-
-
-def least_end(problem: MatchingProblem) -> float:
-    """Seconds before which no plan of one round (M, N) ends: max_j min_i t_ij, backlog included."""
-    ends = problem.T if problem.backlog is None else problem.T + problem.backlog[:, None]
-    return float(np.where(problem.allowed, ends, np.inf).min(axis=0).max())
-
-
-def trivial_bound(problem: MatchingProblem) -> float:
-    """A bound of one round's objective that needs no prices: every task by itself on its best cluster."""
-    linear = problem.linear()
-    least = 0.0 if linear is None else float(np.where(problem.allowed, linear, np.inf).min(axis=0).sum())
-    return problem.objective.makespan * least_end(problem) + least
 
 
 def _row_norm(rows: Floats) -> float:

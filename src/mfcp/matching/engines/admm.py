@@ -10,8 +10,9 @@ from pydantic import Field
 
 from mfcp.errors import SettingsError
 from mfcp.matching.admm.core import State, iterate
-from mfcp.matching.admm.relaxed import Multipliers, RelaxedMatching, trivial_bound
+from mfcp.matching.admm.relaxed import Multipliers, RelaxedMatching
 from mfcp.matching.admm.rounding import rounded
+from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.large.candidates import rows_of
 from mfcp.matching.problem import SLACK, MatchingProblem
@@ -46,7 +47,7 @@ class Admm(Engine):
         state, prices, bound, value = self._relax(blocks, first, begin + SHARE * time_limit)
         plan = rounded(problem, blocks.shares(state), blocks.charges(prices), begin + time_limit)
         stats = {"iterations": state.iteration - first.iteration, "fraction": value}
-        bounds = np.array([max(bound, trivial_bound(problem))])
+        bounds = np.array([max(bound, float(simple_bound(problem, None)))])
         return Found(nothing if plan is None else plan[None], bounds, [state], stats)
 
     def _relax(self, blocks: RelaxedMatching, first: State, until: float) -> tuple[State, Multipliers, float, float]:

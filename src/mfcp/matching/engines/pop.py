@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.errors import InfeasibleError
-from mfcp.matching.admm.relaxed import trivial_bound
+from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.problem import SLACK, Capacity, Ints, MatchingProblem, violations
 
@@ -16,7 +16,7 @@ from mfcp.matching.problem import SLACK, Capacity, Ints, MatchingProblem, violat
 class Pop(Engine):
     """POP-k [Narayanan2021]_: k parts, capacities, backlog and deadlines divided by k, the parts' plans put together.
 
-    Loads add up, so the merged makespan is at most the sum of the parts'. It knows no bound but the trivial one, and a
+    Loads add up, so the merged makespan is at most the sum of the parts'. It knows no bound but the simple one, and a
     part can be infeasible where the whole is not: then there is no plan.
 
     Attributes:
@@ -52,7 +52,7 @@ class Pop(Engine):
             plan[tasks] = engine.match(part, price=None, time_limit=limit, start=None).assignment[0]
         if (plan < 0).any() or any(excess > 0 for excess in violations(problem, plan).values()):
             plan[:] = -1
-        return Found(plan[None], np.array([trivial_bound(problem)]))
+        return Found(plan[None], np.array([float(simple_bound(problem, None))]))
 
 
 def _part(problem: MatchingProblem, tasks: Ints, parts: int) -> MatchingProblem:
