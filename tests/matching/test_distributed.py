@@ -179,7 +179,7 @@ def test_a_group_weighs_its_tables_and_its_state(problem: MatchingProblem) -> No
     assert sys.getsizeof(group) >= problem.T.nbytes + problem.A.nbytes
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://here"])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://here", "nonsense"])
 def test_without_a_scheduler_the_address_is_named(address: str) -> None:
     with pytest.raises(SettingsError, match=f"scheduler '{address}'"), distributed.dask_shards(address, patience=1.0):
         pass

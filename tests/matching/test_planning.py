@@ -90,6 +90,15 @@ def test_auto_chooses_by_size_and_time_and_says_which(M, N, limit, options, name
     assert solve(problem, time_limit=limit).engine == name
 
 
+def test_dual_refuses_the_state_of_another_round():
+    rng = np.random.default_rng(0)
+    rounds = [MatchingProblem(rng.uniform(1, 2, (M, 60)), np.full((M, 60), 0.9), 0.5) for M in (4, 5)]
+    state = solve(rounds[0], "dual", time_limit=0.5).state
+    for start, seen in ((state, r"prices of \(rows, clusters\) \(0, 4\)"), ([3], "int")):
+        with pytest.raises(SettingsError, match=rf"clusters, \(0, 5\), not from {seen}; leave start out"):
+            solve(rounds[1], "dual", start=start, time_limit=0.5)
+
+
 def test_at_the_time_limit_the_plan_holds_and_the_bound_is_a_bound():
     rng = np.random.default_rng(0)
     T, A = rng.lognormal(size=(6, 60)), rng.uniform(0.6, 1.0, (6, 60))

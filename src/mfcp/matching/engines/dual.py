@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from mfcp.errors import SettingsError
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.exact import Milp
 from mfcp.matching.engines.greedy import Greedy
@@ -50,7 +51,7 @@ class Dual(Engine):
 
         begin = time.perf_counter()
         penalty = None if price is None else price / problem.tasks
-        known: Prices | None = start
+        known = None if start is None else _known(start, problem)
         with self._place() as place:
             pricing = find_prices(
                 problem,
@@ -86,3 +87,21 @@ class Dual(Engine):
         from mfcp.matching.large.distributed import dask_shards
 
         return dask_shards(self.scheduler)
+
+
+def _known(start: Any, problem: MatchingProblem) -> Prices:
+    """The prices to start from.
+
+    Raises:
+        SettingsError: they are none, or of other clusters or other constraints.
+    """
+    from mfcp.matching.large.candidates import Prices, rows_of
+
+    shape = (len(rows_of(problem)), problem.clusters)
+    if not isinstance(start, Prices) or start.rows.shape != shape or start.seconds.shape != shape[1:]:
+        seen = f"prices of (rows, clusters) {start.rows.shape}" if isinstance(start, Prices) else type(start).__name__
+        raise SettingsError(
+            f"engine 'dual' can start from the state of a round with the same constraints and clusters, {shape}, "
+            f"not from {seen}; leave start out"
+        )
+    return start

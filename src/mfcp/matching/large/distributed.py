@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -55,6 +56,8 @@ def dask_shards(address: str, *, patience: float = _PATIENCE) -> Iterator[Callab
         import distributed
     except ImportError:
         raise SettingsError('a scheduler needs Dask: pip install "mfcp[distributed]"') from None
+    if not re.fullmatch(r"(tcp|tls)://.+:\d+", address):
+        raise SettingsError(f"scheduler '{address}': expected tcp://HOST:PORT of `dask scheduler`")
     whole = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}  # data goes with the tasks on purpose
     with dask.config.set(whole):
         try:
