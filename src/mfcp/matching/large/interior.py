@@ -21,7 +21,7 @@ _STEPS = 60  # Newton steps at most
 
 
 @dataclass
-class Search:
+class Progress:
     """What a sequence of dense passes and interior point solves knows so far.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Pairs:
 
 
 def interior(
-    data: Relaxation, shards: Shards, found: Search, *, width: int, box: float, gap: float, tolerance: float,
+    data: Relaxation, shards: Shards, found: Progress, *, width: int, box: float, gap: float, tolerance: float,
     deadline: float,
 ) -> None:  # fmt: skip
     """Solve the relaxation restricted to the candidates by a primal-dual method, from the prices found.vector.

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 _FAR = 10.0  # a product x s that is off by more than this, in units of mu, is not worth the distortion
-_BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the cache
+BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the cache
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -25,7 +25,7 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cl
         p: (M,) price of a second on each cluster.
         q: price of reliability.
         cap: (M,) seconds above which a task may not run on a cluster.
-        noise: (L + `_BLOCK` + 1,) what reduced costs are raised by, relative, to choose candidates, L a power of two:
+        noise: (L + `BLOCK` + 1,) what reduced costs are raised by, relative, to choose candidates, L a power of two:
             tasks that are alike must not all choose alike.
         spread: candidates that are clusters in turn, whatever they cost.
         old, used: (n, V) candidates that must stay where `used`; V may be 0.
@@ -34,12 +34,12 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cl
     """
     M, n = len(T), end - begin
     W = cluster.shape[1] - spread
-    wrap = len(noise) - _BLOCK - 1
-    keys = np.empty((_BLOCK, W))
-    count = np.empty(_BLOCK, np.int64)
-    key = np.empty(_BLOCK)
-    for first in range(0, n, _BLOCK):
-        width = min(_BLOCK, n - first)
+    wrap = len(noise) - BLOCK - 1
+    keys = np.empty((BLOCK, W))
+    count = np.empty(BLOCK, np.int64)
+    key = np.empty(BLOCK)
+    for first in range(0, n, BLOCK):
+        width = min(BLOCK, n - first)
         last = first + width
         keys[:] = np.inf
         count[:] = 0

@@ -29,7 +29,7 @@ from operator import add
 import numpy as np
 
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
-from mfcp.matching.large.interior import Search, interior
+from mfcp.matching.large.interior import Progress, interior
 from mfcp.matching.large.kinds import alike, dealt
 from mfcp.matching.large.relaxation import TINY, Relaxation, draw, guess, relax
 from mfcp.matching.large.shards import Shards, Threads
@@ -82,7 +82,7 @@ def price(
     if kinds is not None:
         width = min(problem.clusters, candidates * round((problem.tasks / (1 + kinds.max())) ** 0.5))
 
-    def solve(value: float, factor: Floats, known: Floats | None, off: float) -> tuple[Relaxation, Shards, Search]:
+    def solve(value: float, factor: Floats, known: Floats | None, off: float) -> tuple[Relaxation, Shards, Progress]:
         data = relax(round_, factor, penalty, value)
         if kinds is not None:
             first, many = np.unique(kinds, return_index=True, return_counts=True)[1:]
@@ -146,7 +146,7 @@ def price(
 def generate(
     data: Relaxation, shards: Shards, vector: Floats, *, width: int, tolerance: float, off: float, deadline: float,
     floor: float,
-) -> Search:  # fmt: skip
+) -> Progress:  # fmt: skip
     """Column generation from prices to a gap of `tolerance`, or to a relaxation not above a bound known otherwise.
 
     `off` is how far off the start may be, relative; `floor` is that bound.
@@ -159,7 +159,7 @@ def generate(
     if data.weight > 0:
         vector[edge > 0] *= data.weight / vector[edge > 0].sum()
     vector[-1] = min(vector[-1], data.penalty)
-    found = Search(vector, vector)
+    found = Progress(vector, vector)
     for attempt in range(_ROUNDS):
         noise = float(np.clip(2.0 * off, 0.01, 0.5))
         total = reduce(add, shards.each("price", found.vector, noise, 2 if off > 0.01 else 1))
@@ -225,7 +225,7 @@ def _alone(problem: MatchingProblem, least: Floats) -> tuple[float, float]:
     return longest * safe, linear * safe
 
 
-def _impossible(data: Relaxation, shards: Shards, found: Search) -> bool:
+def _impossible(data: Relaxation, shards: Shards, found: Progress) -> bool:
     """Whether prices certify more than any plan can cost: the constraints cannot be met."""
     if np.isfinite(found.value) or not data.rows:
         return False

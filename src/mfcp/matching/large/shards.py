@@ -45,7 +45,7 @@ class Shard:
         from mfcp.matching.large import kernels
 
         n, prices = self.tasks.stop - self.tasks.start, self.data.named(vector)
-        table = noise * np.random.default_rng(0).random(_NOISE + 257)
+        table = noise * np.random.default_rng(0).random(_NOISE + kernels.BLOCK + 1)
         shape = (n, self.candidates)
         cluster, seconds, reliability = np.empty(shape, np.int32), np.empty(shape), np.empty(shape)
         least = np.empty(n)
