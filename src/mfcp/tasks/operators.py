@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +21,12 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "softmax": ("_softmax", "_safe_softmax", "_log_softmax", "softmax"),
     "activation": (
         *("relu", "gelu", "silu", "sigmoid", "tanh", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "mish"),
-        *("elu", "prelu", "softplus", "glu", "clamp", "clamp_min", "clamp_max"),
+        *("elu", "prelu", "softplus", "glu", "clamp", "clamp_min", "clamp_max", "threshold"),
     ),
     "arithmetic": (
         *("add", "mul", "sub", "div", "rsub", "neg", "pow", "sqrt", "rsqrt", "exp", "log", "sin", "cos", "abs"),
         *("addcmul", "addcdiv", "maximum", "minimum", "where", "masked_fill", "reciprocal", "lerp"),
+        *("bernoulli", "native_dropout", "floor"),
     ),
     "comparison": ("eq", "ne", "lt", "le", "gt", "ge", "bitwise_not", "bitwise_and", "logical_not", "logical_and"),
     "reduction": (
@@ -46,8 +48,12 @@ CLASSES: dict[str, tuple[str, ...]] = {
         ),
         *(
             "index_select",
+            "index_put",
+            "select",
+            "slice",
             "gather",
             "embedding",
+            "embedding_dense",
             "as_strided",
             "im2col",
             "col2im",
@@ -68,15 +74,18 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "zeros_like",
         "ones_like",
         "full_like",
+        "new_zeros",
+        "rand",
         "fill",
     ),
     "other": (),
 }
-"""Operators by class; what is in none of them is counted under `other`."""
+"""Operators by class; what is in none of them is counted under `other`. The backward of an operator is in its class."""
 
 CLASS_NAMES = tuple(CLASSES)
 _CLASS_OF = {operator: i for i, operators in enumerate(CLASSES.values()) for operator in operators}
 _OTHER = CLASS_NAMES.index("other")
+_BACKWARD = re.compile(r"_backward(_data)?$")
 HEAVY = np.array([name in {"convolution", "thin_convolution", "matmul", "batched_matmul"} for name in CLASS_NAMES])
 """Which classes are convolutions or matrix products."""
 # Products over at most 7 x 7 terms: depthwise and few-channel convolutions, which memory bounds.
@@ -101,7 +110,7 @@ def classify(
     """
     code, known = factorize(operator)
     count = np.bincount(code, minlength=len(known))
-    of_name = np.array([_CLASS_OF.get(str(name), _OTHER) for name in known], np.int64)
+    of_name = np.array([_CLASS_OF.get(_BACKWARD.sub("", str(name)), _OTHER) for name in known], np.int64)
     kind = of_name[code]
     is_thin = (kind == 0) & (flops <= 2 * _THIN_REDUCTION * numel)
     unknown = {str(name): int(c) for name, c, k in zip(known, count, of_name, strict=True) if k == _OTHER}
