@@ -1,140 +1,119 @@
-"""A model's forward pass as an operator graph: ATen operators recorded on the meta device.
+"""A model's forward pass or training step as an operator graph: ATen operators recorded on the meta device.
 
 No weights, no accelerator, no arithmetic: tensors carry shapes only. The conventions are those of the
 published operator tables of real models, so that captured and published graphs mix:
 
-- one forward pass in evaluation mode; pure views and empty allocations are looked through;
+- a forward pass is one in evaluation mode; pure views and empty allocations are looked through;
 - `flops` is 2 x multiply-accumulates of convolutions and matrix products, other operators count 0;
 - `bytes_read` are activation inputs in full (parameters and buffers excluded), `bytes_written` all outputs;
 - `param_count` are the parameter and buffer elements an operator reads, counted at their first use;
 - an edge (src, dst) says that `dst` reads memory that `src` was the last to write.
+
+A training step is a graph of its own: forward pass in training mode, backward pass, and one step of the
+optimizer. There, backward and optimizer read parameters once more, and `bytes_read` has them.
+
+Further columns: `part` (forward, backward, optimizer), and `dtype` and `shape` of the first output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pandas as pd
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
-from mfcp.errors import DataError
+from mfcp.errors import DataError, SettingsError
+from mfcp.tasks.modules import META, forward, on_meta, training_step, without_weights
+from mfcp.tasks.recording import Recorder
 
 NODE_COLUMNS = ("graph_id", "node_id", "op", "flops", "bytes_read", "bytes_written", "output_numel", "param_count")
+EXTRA_COLUMNS = ("part", "dtype", "shape")
 EDGE_COLUMNS = ("graph_id", "src", "dst")
-_ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+
+Inputs = Sequence[Any] | Mapping[str, Any]
 
 
 def capture(
-    module: torch.nn.Module, example_inputs: Sequence[Any] | Mapping[str, Any], graph_id: str
+    module: torch.nn.Module | torch.export.ExportedProgram,
+    example_inputs: Inputs,
+    graph_id: str,
+    *,
+    optimizer: str | None = None,
+    loss: Callable[[Any], torch.Tensor] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The operators of one forward pass, as `nodes` and `edges` tables of the log schema.
+    """The operators of one forward pass or training step, as `nodes` and `edges` tables of the log schema.
 
     Args:
-        module: any module; left unchanged except that it is put into evaluation mode. Build it under
-            `torch.device("meta")`: on another device the pass is really computed.
-        example_inputs: positional arguments, or keyword arguments as a mapping, on the module's device.
-            With batch 1 the counts are per sample.
+        module: any module, on any device, or an exported program. It is left as it is: a copy without weights runs.
+        example_inputs: positional arguments, or keyword arguments as a mapping; only shapes and data types matter.
+            With batch 1 the counts are per sample, see `mfcp.tasks.scaling` for all batch sizes at once.
         graph_id: name of the graph in both tables.
+        optimizer: None for the forward pass; adam, adamw or sgd for a training step with it.
+        loss: of a training step, from the module's output to a scalar; default: `output.loss` if there is one, else
+            the sum of the output.
 
     Returns:
         nodes, one row per operator in execution order, and edges.
 
     Raises:
-        DataError: the forward pass fails, for example because it needs the *values* of a tensor.
+        DataError: the pass fails, for example because it needs the *values* of a tensor; names the operator.
+        SettingsError: an unknown optimizer.
     """
-    recorder = _Recorder(module)
-    module.eval()
+    inputs = on_meta(example_inputs)
+
+    def run(new_tensors: AbstractContextManager[Any]) -> Recorder:
+        twin = without_weights(module)
+        recorder = Recorder(twin)
+        try:
+            with new_tensors:
+                if optimizer is None:
+                    forward(twin, inputs, recorder)
+                else:
+                    training_step(twin, inputs, recorder, optimizer, loss)
+        except SettingsError:
+            raise
+        except Exception as error:
+            raise _failure(graph_id, module, recorder, error) from error
+        return recorder
+
     try:
-        with torch.no_grad(), recorder:
-            if isinstance(example_inputs, Mapping):
-                module(**example_inputs)
-            else:
-                module(*example_inputs)
-    except Exception as error:
-        raise DataError(
-            f"graph '{graph_id}': {type(module).__name__} cannot be captured, its forward pass failed after "
-            f"{len(recorder.nodes)} operators at '{recorder.current}' ({type(error).__name__}: {error}); a pass that "
-            "depends on the values of a tensor needs that part fixed or removed"
-        ) from error
-    nodes = pd.DataFrame(recorder.nodes, columns=list(NODE_COLUMNS[1:]))
-    edges = pd.DataFrame(recorder.edges, columns=list(EDGE_COLUMNS[1:]), dtype="int64")
-    nodes.insert(0, "graph_id", graph_id)
-    edges.insert(0, "graph_id", graph_id)
-    return nodes, edges
+        recorder = run(nullcontext())
+    except DataError:
+        recorder = run(META)  # some modules make tensors in their pass without a device: put them where the rest is
+    return as_tables(graph_id, recorder.nodes, recorder.edges)
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes down every operator that reaches the dispatcher below autograd."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.nodes: list[tuple[int, str, int, int, int, int, int]] = []
-        self.edges: list[tuple[int, int]] = []
-        self.current = "start"
-        self._writer: dict[int, int] = {}
-        self._parameters: dict[int, set[tuple[int, ...]]] = {}
-        self._counted: set[int] = set()
-        # A freed storage's address is reused, so everything seen stays referenced until the end.
-        self._alive: list[Any] = [module]
-        for tensor in [*module.parameters(), *module.buffers()]:
-            self._parameters.setdefault(_memory(tensor), set())
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        self.current = str(func)
-        out = func(*args, **kwargs)
-        outputs = [t for t in _tensors(out) if t.numel()]
-        if not outputs:
-            return out
-        inputs = _tensors((args, kwargs))
-        name = func.overloadpacket.__name__
-        self._alive.extend(t.untyped_storage() for t in outputs)
-        read = {_memory(t) for t in inputs}
-        is_view = not func._schema.is_mutable and all(_memory(t) in read for t in outputs)
-        if not is_view and name not in _ALLOCATIONS:
-            self._record(func, name, inputs, outputs, (args, kwargs, out))
-        return out
-
-    def _record(
-        self, func: Any, name: str, inputs: list[torch.Tensor], outputs: list[torch.Tensor], call: tuple[Any, Any, Any]
-    ) -> None:
-        node = len(self.nodes)
-        args, kwargs, out = call
-        formula = flop_registry.get(func.overloadpacket)
-        flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
-        read = params = 0
-        sources = set()
-        for tensor in inputs:
-            memory = _memory(tensor)
-            if memory in self._parameters:
-                if memory not in self._counted:
-                    self._counted.add(memory)
-                    params += tensor.untyped_storage().nbytes() // tensor.element_size()
-                continue
-            read += tensor.numel() * tensor.element_size()
-            if memory in self._writer:
-                sources.add(self._writer[memory])
-        written = sum(t.numel() * t.element_size() for t in outputs)
-        operator = name if name.endswith("__") else name.rstrip("_")
-        self.nodes.append((node, operator, flops, read, written, outputs[0].numel(), params))
-        self.edges.extend((source, node) for source in sorted(sources))
-        for tensor in outputs:
-            self._writer[_memory(tensor)] = node
+def as_tables(
+    graph_id: str, nodes: Sequence[tuple[Any, ...]], edges: Sequence[tuple[int, int]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows without graph_id as `nodes` and `edges` tables."""
+    node_table = pd.DataFrame(nodes, columns=[*NODE_COLUMNS[1:], *EXTRA_COLUMNS])
+    edge_table = pd.DataFrame(edges, columns=list(EDGE_COLUMNS[1:]), dtype="int64")
+    node_table.insert(0, "graph_id", graph_id)
+    edge_table.insert(0, "graph_id", graph_id)
+    return node_table, edge_table
 
 
-def _memory(tensor: torch.Tensor) -> int:
-    """Identity of the memory behind a tensor, shared by all of its views."""
-    return int(tensor.untyped_storage()._cdata)
+def _failure(graph_id: str, module: object, recorder: Recorder, error: Exception) -> DataError:
+    which = f"{recorder.part or 'optimizer'} pass failed after {len(recorder.nodes)} operators"
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return DataError(
+        f"graph '{graph_id}': {type(module).__name__} cannot be captured, its {which} at '{recorder.current}' "
+        f"({type(error).__name__}: {reason}); {_advice(error)}"
+    )
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [tensor for item in value for tensor in _tensors(item)]
-    if isinstance(value, dict):
-        return [tensor for item in value.values() for tensor in _tensors(item)]
-    return []
+def _advice(error: Exception) -> str:
+    """What to do about a pass that failed."""
+    text = str(error)
+    if isinstance(error, DataError):
+        return "nothing was recorded"
+    if "fake impl" in text or ("'Meta' backend" in text and "aten::" not in text):
+        return "give this operator a shape rule with torch.library.register_fake"
+    if any(sign in text for sign in ("meta tensors", "data-independent", "data-dependent", "'Meta' backend")):
+        return "it needs the values of a tensor, of which only the shape is known: fix or remove that part"
+    if "device" in text:
+        return "a tensor made outside of the module takes part: register it as a buffer or pass it as an input"
+    return "check the shapes and data types of the inputs"
