@@ -32,6 +32,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "reduction": (
         *("mean", "sum", "var", "var_mean", "amax", "amin", "max", "min", "cumsum", "prod", "argmax", "any", "all"),
         *("avg_pool2d", "max_pool2d_with_indices", "_adaptive_avg_pool2d", "adaptive_max_pool2d"),
+        *("nll_loss_forward", "nll_loss", "mse_loss", "binary_cross_entropy_with_logits"),
     ),
     "movement": (
         *(
@@ -85,6 +86,9 @@ CLASSES: dict[str, tuple[str, ...]] = {
 CLASS_NAMES = tuple(CLASSES)
 _CLASS_OF = {operator: i for i, operators in enumerate(CLASSES.values()) for operator in operators}
 _OTHER = CLASS_NAMES.index("other")
+OPERATORS = ("other", *sorted(_CLASS_OF))
+"""Known operators; the first place is for all others."""
+_PLACE = {name: i for i, name in enumerate(OPERATORS)}
 _BACKWARD = re.compile(r"_backward(_data)?$")
 HEAVY = np.array([name in {"convolution", "thin_convolution", "matmul", "batched_matmul"} for name in CLASS_NAMES])
 """Which classes are convolutions or matrix products."""
@@ -115,3 +119,9 @@ def classify(
     is_thin = (kind == 0) & (flops <= 2 * _THIN_REDUCTION * numel)
     unknown = {str(name): int(c) for name, c, k in zip(known, count, of_name, strict=True) if k == _OTHER}
     return np.where(is_thin, CLASS_NAMES.index("thin_convolution"), kind), unknown
+
+
+def identify(operator: pd.Series[str]) -> NDArray[np.int64]:
+    """(n,) position of each operator in `OPERATORS`; a backward pass counts as its operator, an unknown one as 0."""
+    code, known = factorize(operator)
+    return np.array([_PLACE.get(_BACKWARD.sub("", str(name)), 0) for name in known], np.int64)[code]
