@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.errors import DataError
-from mfcp.tasks.operators import classify, factorize
+from mfcp.tasks.operators import classify, factorize, identify
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mfcp.tasks.coarsening import CoarseGraphs
+    from mfcp.tasks.distinct import DistinctOperators
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,6 +34,7 @@ class OperatorGraphs:
         graph_id: (G,) names, sorted.
         ptr: (G + 1,) first operator of each graph, and n.
         kind: (n,) index into `CLASS_NAMES`.
+        operator: (n,) index into `OPERATORS`.
         flops, read, written, numel, params: (n,) per sample: FLOPs, bytes read and written, elements of the
             first output, parameter elements counted at their first use.
         edges: (2, E) producer and consumer, positions in 0..n, unique.
@@ -42,6 +44,7 @@ class OperatorGraphs:
     graph_id: NDArray[np.str_]
     ptr: Ints
     kind: Ints
+    operator: Ints
     flops: Floats
     read: Floats
     written: Floats
@@ -61,6 +64,13 @@ class OperatorGraphs:
         from mfcp.tasks.coarsening import coarsen
 
         return coarsen(self)
+
+    @cached_property
+    def distinct(self) -> DistinctOperators:
+        """The operators, each distinct one once, see `mfcp.tasks.distinct`; made once."""
+        from mfcp.tasks.distinct import distinguish
+
+        return distinguish(self)
 
     def positions(self, graph_id: NDArray[np.str_]) -> Ints:
         """Position of each named graph in 0..G, -1 where there is none of that name."""
@@ -91,7 +101,8 @@ def build_graphs(nodes: pd.DataFrame, edges: pd.DataFrame) -> OperatorGraphs:
     columns = ("flops", "bytes_read", "bytes_written", "output_numel", "param_count")
     flops, read, written, numel, params = (table[column].to_numpy(np.float64, na_value=0.0) for column in columns)
     kind, unknown = classify(table["op"], flops, numel)
-    return OperatorGraphs(names, ptr, kind, flops, read, written, numel, params, ends, unknown)
+    operator = identify(table["op"])
+    return OperatorGraphs(names, ptr, kind, operator, flops, read, written, numel, params, ends, unknown)
 
 
 def _find(names: NDArray[np.str_], wanted: NDArray[np.str_]) -> Ints:

@@ -1,0 +1,105 @@
+"""Rooflines: what public figures of an accelerator say about an operator's time, and how efficient it really is.
+
+An operator on b samples takes at least max(b · flops / peak, (b · activations + weights) / bandwidth) seconds. Real
+ones take longer, by a factor that depends on the class of operator, and each launch costs time of its own:
+
+    t = Σ_c e_c R_c + l_c N_c       R_c roofline seconds of the operators of class c, N_c how many
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfcp.tasks.distinct import DistinctOperators
+from mfcp.tasks.operators import CLASS_NAMES
+
+Floats = NDArray[np.float64]
+
+_SHORTEST = 1e-12
+_LAUNCH = 5e-6
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Public figures of a cluster's accelerator.
+
+    Args:
+        peak: FLOP/s in the precision that is used.
+        bandwidth: bytes/s of its memory.
+        element_bytes: of an activation: 2 in half precision, 4 in single.
+        batch: samples of a typical step, over which the reading of weights is shared.
+    """
+
+    peak: float
+    bandwidth: float
+    element_bytes: float = 4.0
+    batch: float = 1.0
+
+
+def roofline_seconds(operators: DistinctOperators, accelerators: Sequence[Accelerator]) -> Floats:
+    """(U, M) seconds per sample of each operator at each accelerator's typical batch."""
+    columns = []
+    for a in accelerators:
+        traffic = operators.traffic * (a.element_bytes / 4) + 4 * operators.params / a.batch
+        columns.append(np.maximum(operators.flops / a.peak, traffic / a.bandwidth))
+    return np.stack(columns, axis=1)
+
+
+def graph_roofline(operators: DistinctOperators, accelerators: Sequence[Accelerator], batch: Floats) -> Floats:
+    """(M, n) log seconds of a step of `batch` (M, n) samples, all operators at the roofline and 5 us a launch."""
+    work = (operators.counts @ roofline_seconds(operators, accelerators)).T
+    launches = operators.counts.sum(axis=1)
+    result: Floats = np.log(np.maximum(batch * work + _LAUNCH * launches, _SHORTEST))
+    return result
+
+
+@dataclass(frozen=True)
+class FittedRoofline:
+    """Efficiencies of one accelerator: (2C,) log factors of roofline seconds by class, then log seconds a launch."""
+
+    accelerator: Accelerator
+    coefficients: Floats
+
+    def log_seconds(self, operators: DistinctOperators, batch: Floats) -> Floats:
+        """(n,) predicted log seconds of a step of `batch` (n,) samples."""
+        result: Floats = np.log(_parts(operators, self.accelerator, batch) @ np.exp(self.coefficients))
+        return result
+
+
+def fit_roofline(
+    operators: DistinctOperators, accelerator: Accelerator, batch: Floats, seconds: Floats, *, prior_sd: float = 1.0
+) -> FittedRoofline:
+    """Positive efficiencies by least squares of log time, each shrunk towards factor 1 and 5 us a launch.
+
+    Args:
+        operators: n graphs.
+        accelerator: public figures.
+        batch, seconds: (n,) samples and seconds of a measured step.
+        prior_sd: how far a log factor is expected to be from 0, in units of 0.2, a usual error of log time.
+    """
+    from scipy.optimize import least_squares
+
+    parts, target = _parts(operators, accelerator, batch), np.log(seconds)
+    start = np.concatenate([np.zeros(len(CLASS_NAMES)), np.full(len(CLASS_NAMES), np.log(_LAUNCH))])
+    pull = 0.2 / prior_sd
+
+    def residual(x: Floats) -> Floats:
+        return np.concatenate([np.log(parts @ np.exp(x)) - target, pull * (x - start)])
+
+    def jacobian(x: Floats) -> Floats:
+        share = parts * np.exp(x)
+        return np.concatenate([share / share.sum(axis=1, keepdims=True), pull * np.eye(len(x))])
+
+    fitted = least_squares(residual, start, jac=jacobian, method="trf", max_nfev=200)
+    return FittedRoofline(accelerator, fitted.x)
+
+
+def _parts(operators: DistinctOperators, accelerator: Accelerator, batch: Floats) -> Floats:
+    """(n, 2C) roofline seconds by class, and launches by class; a graph of neither counts as the shortest time."""
+    work = operators.by_class(roofline_seconds(operators, [accelerator])[:, 0]) * batch[:, None]
+    launches = operators.by_class(np.ones(len(operators.kind)))
+    return np.concatenate([np.maximum(work, _SHORTEST), launches], axis=1)
