@@ -23,7 +23,8 @@ LAYERS = (
     {"data", "predictors", "rules"},
     {"methods"},
     {"evaluation"},
-    {"settings", "tracking", "matrices"},
+    {"settings", "tracking", "matrices", "user_module"},
+    {"capturing"},
     {"stages", "cli"},
 )
 RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
@@ -34,6 +35,7 @@ DOORS = {
     "great_expectations": {"src/mfcp/data/validation.py"},
     "prefect": {"flows/pipeline.py"},
     "dvc": {"flows/checkout.py"},
+    "onnx": {"src/mfcp/tasks/onnx_file.py"},
 }
 HEAVY = ("dvc", "great_expectations", "mlflow", "prefect")
 

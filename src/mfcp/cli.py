@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.capturing import add_parser as add_capture
 from mfcp.errors import DataError, InfeasibleError, SettingsError, guarded
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.set_defaults(run=_benchmark)
 
     _add_solve(commands)
+    add_capture(commands)
 
     table = commands.add_parser("table", help="print the comparison table of a metrics.json")
     table.add_argument("metrics", type=Path, metavar="FILE")

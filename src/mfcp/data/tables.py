@@ -32,25 +32,49 @@ def read_tables(folder: Path) -> Tables:
         DataError: no such folder, a required table is missing or there twice, a file is damaged, empty or in
             another encoding, a required column is missing.
     """
-    from mfcp.data.coercion import coerce
-
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one that holds {', '.join(_needed())}")
     tables: Tables = {}
     for table in SCHEMA.values():
-        path = _file_of(folder, table)
-        if path is None:
-            continue
-        try:
-            frame = READERS[path.suffix](path)
-        except OSError as error:
-            raise DataError(f"{path}: cannot read ({error.strerror or error}); mend the file or its rights") from None
-        check_columns(table, frame, str(path))
-        if table.required and frame.empty:
-            raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
-        tables[table.name] = coerce(table, frame).lenient
+        path = find_table(folder, table.name)
+        if path is not None:
+            tables[table.name] = read_table(path, table)
+            if table.required and tables[table.name].empty:
+                raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
+        elif table.required:
+            seen = sorted(p.name for p in folder.iterdir())
+            listed = ", ".join(seen[:20]) or "nothing"
+            raise DataError(
+                f"{folder}: table '{table.name}' is missing; expected {' or '.join(table.name + s for s in READERS)}, "
+                f"saw {listed}"
+            )
     return tables
+
+
+def read_table(path: Path, table: Table) -> pd.DataFrame:
+    """One table's file, see `read_tables`; it may have no rows."""
+    from mfcp.data.coercion import coerce
+
+    try:
+        frame = READERS[path.suffix](path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot read ({error.strerror or error}); mend the file or its rights") from None
+    check_columns(table, frame, str(path))
+    return coerce(table, frame).lenient
+
+
+def find_table(folder: Path, name: str) -> Path | None:
+    """The file of a table in a folder, None where there is none.
+
+    Raises:
+        DataError: two files hold it.
+    """
+    found = [folder / f"{name}{suffix}" for suffix in READERS if (folder / f"{name}{suffix}").exists()]
+    if len(found) > 1:
+        names = " and ".join(p.name for p in found)
+        raise DataError(f"{folder}: {names} both hold table '{name}'; keep one of them")
+    return found[0] if found else None
 
 
 def write_tables(tables: Tables, folder: Path, *, format: Format = "parquet") -> list[Path]:
@@ -88,21 +112,6 @@ def check_columns(table: Table, frame: pd.DataFrame, where: str) -> None:
     twice = sorted({c for c in seen if seen.count(c) > 1})
     if twice:
         raise DataError(f"{where}: column {', '.join(twice)} occurs twice; keep one")
-
-
-def _file_of(folder: Path, table: Table) -> Path | None:
-    found = [folder / f"{table.name}{suffix}" for suffix in READERS if (folder / f"{table.name}{suffix}").exists()]
-    if len(found) > 1:
-        names = " and ".join(p.name for p in found)
-        raise DataError(f"{folder}: {names} both hold table '{table.name}'; keep one of them")
-    if not found and table.required:
-        seen = sorted(p.name for p in folder.iterdir())
-        listed = ", ".join(seen[:20]) or "nothing"
-        raise DataError(
-            f"{folder}: table '{table.name}' is missing; expected {' or '.join(table.name + s for s in READERS)}, "
-            f"saw {listed}"
-        )
-    return found[0] if found else None
 
 
 def _needed() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR
@@ -63,7 +63,7 @@ def build(variant: Variant) -> tuple[torch.nn.Module, dict[str, Any]]:
     family, shape = variant.family, variant.shape
     fields: dict[str, Any] = {**family.sizes[variant.size], **family.shapes[shape]}
     fields |= {"num_labels": CLASSES[shape]} if family.domain == "cv" else {"use_cache": False}
-    with _quiet(), torch.device("meta"):
+    with quiet(), torch.device("meta"):
         model = getattr(transformers, family.model)(getattr(transformers, family.config)(**fields))
         if family.domain == "cv":
             return model, {"pixel_values": torch.empty(1, 3, shape, shape)}
@@ -77,6 +77,15 @@ def build(variant: Variant) -> tuple[torch.nn.Module, dict[str, Any]]:
         return model, inputs
 
 
+def with_labels(variant: Variant, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of `build` and labels, with which the model's output has the loss that it is trained with."""
+    import torch
+
+    if variant.family.domain == "cv":
+        return {**inputs, "labels": torch.zeros(1, dtype=torch.long, device="meta")}
+    return {**inputs, "labels": inputs["input_ids"]}
+
+
 def capture_all(chosen: Iterable[Variant]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The `nodes` and `edges` tables of these variants, one after another."""
     from mfcp.tasks.capture import capture
@@ -84,7 +93,7 @@ def capture_all(chosen: Iterable[Variant]) -> tuple[pd.DataFrame, pd.DataFrame]:
     nodes, edges = [], []
     for variant in chosen:
         model, inputs = build(variant)
-        with _quiet():
+        with quiet():
             captured = capture(model, inputs, variant.graph_id)
         nodes.append(captured[0])
         edges.append(captured[1])
@@ -92,8 +101,8 @@ def capture_all(chosen: Iterable[Variant]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence what `transformers` says about optional packages and deprecated settings of its own."""
+def quiet() -> Iterator[None]:
+    """Silences what `transformers` says about optional packages and deprecated settings of its own."""
     from transformers.utils import logging
 
     level = logging.get_verbosity()
