@@ -1,0 +1,315 @@
+"""Predicted times of unseen model families from operator graphs: baselines, the network, and clusters with few runs.
+
+    python benchmarks/features.py --data DIR           every table, seeds 0-2
+    python benchmarks/features.py --data DIR --quick   one fold of one seed
+
+DIR is a folder in the log schema with `nodes`, `edges` and the batch size of every run. Five folds by model family; a
+task's time is the seconds of one step at the logged batch size. MAPE is the mean of |predicted - measured| / measured,
+R² is of log time; both are averaged over clusters, then over seeds. Ratios are to the histograms' MAPE, with a paired
+bootstrap over families. Nothing was tuned on these seeds (on 1000, see docs/features.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from steps import FOLDS, Log, ratio_interval, read_log, scores
+
+from mfcp.predictors.new_cluster import NewCluster
+from mfcp.progress import progress
+from mfcp.tasks.graphs import OperatorGraphs, build_graphs
+from mfcp.tasks.operators import OPERATORS
+from mfcp.tasks.roofline import fit_roofline
+from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
+
+Floats = NDArray[np.float64]
+RUNS = (0, 5, 10, 20, 50)
+CURVE_FOLDS = 2  # of seed 0: two fifths of the tasks, unseen, on every cluster in turn
+DRAWS = 5  # of which runs a new cluster has
+PEER = "histograms + GBDT"
+# What worker processes share with this one by being forked from it.
+STATE: dict[str, Any] = {}
+
+
+def totals(graphs: OperatorGraphs) -> Floats:
+    """(G, 4) log operators, FLOPs, bytes and parameters."""
+    amounts = (np.ones(len(graphs.kind)), graphs.flops, graphs.read + graphs.written, graphs.params)
+    return np.log1p(np.column_stack([np.bincount(graphs.graph, a, len(graphs.graph_id)) for a in amounts]))
+
+
+def histograms(graphs: OperatorGraphs) -> Floats:
+    """(G, ·) totals, and the same by operator, log(1 + x)."""
+    size, cell = len(graphs.graph_id), graphs.graph * len(OPERATORS) + graphs.operator
+    amounts = (np.ones(len(graphs.kind)), graphs.flops, graphs.read + graphs.written, graphs.params)
+    table = [np.bincount(cell, a, size * len(OPERATORS)).reshape(size, -1) for a in amounts]
+    columns = np.log1p(np.concatenate(table, axis=1))
+    return np.concatenate([totals(graphs), columns[:, np.ptp(columns, axis=0) > 0]], axis=1)
+
+
+def boosted(X: Floats, y: Floats, unseen: Floats) -> Floats:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    model = HistGradientBoostingRegressor(
+        max_iter=250, learning_rate=0.06, max_leaf_nodes=15, min_samples_leaf=10, max_features=0.3, random_state=0
+    )
+    return model.fit(X, y).predict(unseen)
+
+
+def nearest(X: Floats, y: Floats, unseen: Floats) -> Floats:
+    """Mean log time per sample of the five nearest training tasks by standardised totals."""
+    from scipy.spatial import KDTree
+
+    centre, scale = X.mean(axis=0), X.std(axis=0)
+    return y[KDTree((X - centre) / scale).query((unseen - centre) / scale, k=5)[1]].mean(axis=1)
+
+
+def per_cluster(fit: Callable[[Floats, Floats, Floats], Floats], X: Floats, log: Log, train: Any, test: Any) -> Floats:
+    """(M, tests) log seconds of a regression of log seconds per sample, one model a cluster."""
+    s, rows = log.steps, []
+    for seconds, batch in zip(s.seconds, s.batch, strict=True):
+        known = train & np.isfinite(seconds)
+        at, unseen = s.graph[known], s.graph[test]
+        rows.append(fit(X[at], np.log(seconds[known] / batch[known]), X[unseen]) + np.log(batch[test]))
+    return np.array(rows)
+
+
+def rooflines(graphs: OperatorGraphs, log: Log, train: Any, test: Any) -> Floats:
+    s, rows = log.steps, []
+    for accelerator, seconds, batch in zip(log.accelerators, s.seconds, s.batch, strict=True):
+        known = train & np.isfinite(seconds)
+        own = fit_roofline(graphs.distinct.take(s.graph[known]), accelerator, batch[known], seconds[known])
+        rows.append(own.log_seconds(graphs.distinct.take(s.graph[test]), np.nan_to_num(batch[test], nan=1.0)))
+    return np.array(rows)
+
+
+def compare(phase: str, seed: int, fold: int, model: str) -> dict[str, Floats]:
+    """Log seconds (M, n) by row of the table for the tasks of a fold, nan elsewhere."""
+    graphs, log, members = STATE["graphs"], STATE["logs"][phase], STATE["members"]
+    test = log.folds(seed) == fold
+    train = ~test
+    if model == "network":
+        rules = TimingRules(members=members)
+        fitted = OperatorTimes.fit(graphs, log.accelerators, log.steps.select(train), seed=seed, rules=rules)
+        operators, batch = graphs.distinct.take(log.steps.graph[test]), log.steps.batch[:, test]
+        one = OperatorTimes(rules.model_copy(update={"members": 1}), fitted.accelerators, fitted.members[:1])
+        found = {"operator network": one.log_seconds(operators, batch)}
+        if members > 1:
+            found[f"operator networks, mean of {members}"] = fitted.log_seconds(operators, batch)
+    elif model == "trees":
+        found = {
+            "flat totals + GBDT": per_cluster(boosted, STATE["totals"], log, train, test),
+            PEER: per_cluster(boosted, STATE["histograms"], log, train, test),
+        }
+    else:
+        found = {
+            "kNN on totals": per_cluster(nearest, STATE["totals"], log, train, test),
+            "operator roofline, fitted": rooflines(graphs, log, train, test),
+        }
+    full = {}
+    for name, values in found.items():
+        full[name] = np.full(log.steps.seconds.shape, np.nan)
+        full[name][:, test] = values
+    return full
+
+
+def curve(cluster: int, fold: int) -> dict[str, Any]:
+    """A cluster left out: errors on unseen families by number of runs, and after full training with it."""
+    graphs, log = STATE["graphs"], STATE["logs"]["infer"]
+    test = log.folds(0) == fold
+    train, s, rules = np.flatnonzero(~test), log.steps, TimingRules(members=1)
+    others = [i for i in range(len(log.clusters)) if i != cluster]
+    six = MeasuredSteps(s.graph, s.batch[others], s.seconds[others])
+    usable = np.isfinite(six.seconds).any(axis=0)
+    six = six.select(np.flatnonzero(~test & usable))
+    known = OperatorTimes.fit(graphs, tuple(log.accelerators[i] for i in others), six, seed=0, rules=rules)
+    reference = graphs.distinct.take(six.graph)
+    measured = np.flatnonzero(test & np.isfinite(s.seconds[cluster]))
+    operators, truth = graphs.distinct.take(s.graph[measured]), np.log(s.seconds[cluster, measured])
+    found: dict[str, Any] = {"cluster": cluster, "fold": fold, "tasks": measured, "rows": []}
+    profiled = train[np.isfinite(s.seconds[cluster, train])]
+    for runs in RUNS:
+        for draw in range(DRAWS if runs else 1):
+            drawn = np.random.default_rng([cluster, fold, runs, draw]).choice(profiled, runs, replace=False)
+            own = NewCluster.fit(
+                log.accelerators[cluster], known, graphs.distinct.take(s.graph[drawn]), s.batch[cluster, drawn],
+                s.seconds[cluster, drawn], reference,
+            )  # fmt: skip
+            predicted = own.predict(known, operators, s.batch[cluster, measured])
+            inside = np.abs(predicted.log_seconds - truth) <= 1.645 * predicted.sd
+            found["rows"].append((runs, predicted.log_seconds, float(inside.mean()), float(predicted.sd.mean())))
+    everything = OperatorTimes.fit(graphs, log.accelerators, s.select(train), seed=0, rules=rules)
+    found["full"] = everything.log_seconds(operators, s.batch[:, measured])[cluster]
+    return found
+
+
+def print_table(phase: str, seeds: list[int], predictions: dict[str, Floats], every_cluster: bool) -> None:
+    log = STATE["logs"][phase]
+    print(
+        f"\n{phase}: {len(log.steps.graph)} tasks of {len(set(log.families))} families on {len(log.clusters)} clusters"
+    )
+    print(f"{'':34s} {'MAPE %':>7s} {'seeds':>13s} {'log R²':>7s} {'MAPE ratio to histograms':>26s}")
+    for name, values in sorted(predictions.items(), key=lambda item: -np.nanmean(np.abs(item[1]))):
+        table = np.stack([scores(v, log.steps.seconds) for v in values])
+        mape, r2 = table[..., 0].mean(axis=1), table[..., 1].mean()
+        ratio = ratio_interval(values, predictions[PEER], log.steps.seconds, log.families)
+        spread = f"{mape.min():.1f}-{mape.max():.1f}"
+        print(
+            f"{name:34s} {mape.mean():7.1f} {spread:>13s} {r2:7.3f} {ratio[0]:12.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}]"
+        )
+        if every_cluster:
+            for cluster, (own, fit) in zip(log.clusters, table.mean(axis=0), strict=True):
+                print(f"    {cluster:30s} {own:7.1f} {'':13s} {fit:7.3f}")
+
+
+def print_curve(found: list[dict[str, Any]], out: Path | None) -> None:
+    log = STATE["logs"]["infer"]
+    print(
+        f"\na new cluster, the others known: {len(found)} pairs of cluster and fold of unseen families, {DRAWS} draws"
+    )
+    print(f"{'runs':>6s} {'MAPE %':>8s} {'of full':>8s} {'log R²':>8s} {'in 90 % interval':>17s} {'mean sd':>8s}")
+
+    def score(one: dict[str, Any], predicted: Floats) -> Floats:
+        return scores(predicted[None], log.steps.seconds[[one["cluster"]]][:, one["tasks"]])[0]
+
+    full = np.mean([score(one, one["full"]) for one in found], axis=0)
+    curve_ = []
+    for runs in RUNS:
+        rows = [(one, row) for one in found for row in one["rows"] if row[0] == runs]
+        value = np.mean([score(one, row[1]) for one, row in rows], axis=0)
+        inside, sd = (np.mean([row[k] for _, row in rows]) for k in (2, 3))
+        curve_.append(value[0])
+        note = "   the prior" if not runs else ""
+        print(f"{runs:6d} {value[0]:8.1f} {value[0] / full[0]:8.2f} {value[1]:8.3f} {inside:17.2f} {sd:8.2f}{note}")
+    print(f"{'full':>6s} {full[0]:8.1f} {1:8.2f} {full[1]:8.3f}")
+    if out is not None:
+        plot(out / "new_cluster.png", lambda axes: draw_curve(axes, curve_, float(full[0])))
+
+
+def draw_curve(axes: Any, mape: list[float], full: float) -> None:
+    axes.plot(RUNS, mape, marker="o", label="few runs")
+    axes.axhline(full, linestyle="--", color="gray", label="full training")
+    axes.set(xlabel="profiled tasks on the new cluster", ylabel="MAPE on unseen families, %", ylim=(0, None))
+    axes.legend()
+
+
+def draw_times(axes: Any, predicted: Floats, log: Log) -> None:
+    for name, p, t in zip(log.clusters, predicted, log.steps.seconds, strict=True):
+        axes.loglog(t, np.exp(p), ".", markersize=2, label=name)
+    axes.axline((1, 1), slope=1, color="black", linewidth=0.5)
+    axes.set(xlabel="measured seconds of a step", ylabel="predicted, family unseen")
+    axes.legend(markerscale=4, fontsize=6)
+
+
+def plot(path: Path, draw: Callable[[Any], None]) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    draw(figure.subplots())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    print(f"wrote {path}")
+
+
+def print_speed(tables: dict[str, Any], graphs: OperatorGraphs, log: Log) -> None:
+    """Processor seconds of an epoch over every graph, and of the features of one task."""
+    start = time.process_time()
+    distinct = OperatorGraphs(**{k: v for k, v in vars(graphs).items() if k != "distinct"}).distinct
+    built = time.process_time() - start
+    steps = log.steps
+    everything = np.arange(len(graphs.graph_id))
+    column = np.full(len(everything), -1)
+    column[steps.graph] = np.arange(len(steps.graph))
+    at = np.where(column >= 0, column, 0)
+    seconds = np.where(column >= 0, steps.seconds[:, at], np.nan)
+    every = MeasuredSteps(everything, np.where(np.isfinite(seconds), steps.batch[:, at], np.nan), seconds)
+    start = time.process_time()
+    fitted = OperatorTimes.fit(graphs, log.accelerators, every, seed=0, rules=TimingRules(members=1, epochs=2))
+    epoch = (time.process_time() - start) / 2
+    print(
+        f"\n{len(graphs.kind)} operators, {len(distinct.kind)} distinct ones in {built:.1f} CPU s once; an epoch over "
+        f"all {len(everything)} graphs {epoch:.1f} CPU s on one core"
+    )
+    members = OperatorTimes(TimingRules(members=3), fitted.accelerators, fitted.members * 3)
+    taken = []
+    for name in np.random.default_rng(0).choice(graphs.graph_id, 40, replace=False):
+        nodes, edges = (tables[t][tables[t]["graph_id"] == name] for t in ("nodes", "edges"))
+        start = time.process_time()
+        members.log_seconds(build_graphs(nodes, edges).distinct)
+        taken.append(1000 * (time.process_time() - start))
+    print(f"features of one unseen task: median {np.median(taken):.0f} ms, slowest of 40 {max(taken):.0f} ms")
+
+
+def run(jobs: list[tuple[Any, ...]], processes: int) -> dict[tuple[Any, ...], Any]:
+    found = {}
+    with (
+        ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool,
+        progress("features: fits", len(jobs)) as advance,
+    ):
+        waiting = {pool.submit(*job): job for job in jobs}
+        for future in as_completed(waiting):
+            found[waiting[future]] = future.result()
+            advance()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder in the log schema, with graphs and batch sizes of runs")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--members", type=int, default=3, help="networks in a mean")
+    parser.add_argument("--quick", action="store_true", help="one fold of the first seed, one network")
+    parser.add_argument("--clusters", action="store_true", help="a row for every cluster, too")
+    parser.add_argument("--no-curve", action="store_true", help="without the clusters with few runs")
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--out", type=Path, help="folder for plots")
+    arguments = parser.parse_args()
+    if arguments.data is None:
+        print("skipped: no measured graphs here; give a folder with --data")
+        return
+    seeds = [int(seed) for seed in arguments.seeds.split(",")][: 1 if arguments.quick else None]
+    graphs, logs, tables = read_log(arguments.data)
+    members = 1 if arguments.quick else arguments.members
+    STATE.update(graphs=graphs, logs=logs, members=members, totals=totals(graphs), histograms=histograms(graphs))
+    print_speed(tables, graphs, logs["infer"])
+    fitted_folds = range(1 if arguments.quick else FOLDS)
+    phases = ["infer"] if arguments.quick else list(logs)
+    jobs: list[tuple[Any, ...]] = [
+        (compare, p, s, f, model)
+        for p in phases
+        for s in seeds
+        for f in fitted_folds
+        for model in ("network", "trees", "rest")
+    ]
+    if not (arguments.quick or arguments.no_curve):
+        jobs += [(curve, c, f) for c in range(len(logs["infer"].clusters)) for f in range(CURVE_FOLDS)]
+    found = run(jobs, arguments.processes)
+    for phase in phases:
+        predictions: dict[str, list[Floats]] = {}
+        for seed in seeds:
+            parts = [v for job, v in found.items() if job[0] is compare and job[1:3] == (phase, seed)]
+            for name in {name for part in parts for name in part}:
+                values = [part[name] for part in parts if name in part]
+                predictions.setdefault(name, []).append(
+                    np.nansum(values, axis=0) + np.where(np.isnan(values).all(axis=0), np.nan, 0)
+                )
+        stacked = {name: np.stack(values) for name, values in predictions.items()}
+        print_table(phase, seeds, stacked, arguments.clusters)
+        if arguments.out and phase == "infer":
+            best = next(name for name in stacked if name.startswith("operator network"))
+            plot(arguments.out / "times.png", lambda axes, b=stacked[best][0]: draw_times(axes, b, logs["infer"]))
+    curves = [v for job, v in found.items() if job[0] is curve]
+    if curves:
+        print_curve(curves, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

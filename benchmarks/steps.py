@@ -1,0 +1,103 @@
+"""Measured steps of a log with operator graphs, folds by family, and scores; for benchmarks/features.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mfcp.data.splits import family_of
+from mfcp.data.tables import read_tables
+from mfcp.predictors.calibration import folds
+from mfcp.tasks.graphs import OperatorGraphs, build_graphs
+from mfcp.tasks.roofline import Accelerator
+from mfcp.tasks.timing import MeasuredSteps
+
+Floats = NDArray[np.float64]
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Log:
+    """Tasks of one phase that have an operator graph and a time, on the clusters that ran them."""
+
+    clusters: tuple[str, ...]
+    accelerators: tuple[Accelerator, ...]
+    families: NDArray[np.str_]
+    steps: MeasuredSteps
+
+    def folds(self, seed: int) -> NDArray[np.int64]:
+        """(n,) fold of each task, families whole."""
+        return folds(self.families, np.ones((1, len(self.families)), bool), FOLDS, (seed,))[0]
+
+
+def read_log(folder: Path) -> tuple[OperatorGraphs, dict[str, Log], dict[str, pd.DataFrame]]:
+    """All graphs of a folder in the log schema, and its tasks by phase."""
+    tables = read_tables(folder)
+    graphs = build_graphs(tables["nodes"], tables["edges"])
+    tasks = tables["tasks"]
+    phases = {str(p): _phase(graphs, tables, tasks[tasks["phase"] == p]) for p in ("infer", "train")}
+    return graphs, {p: log for p, log in phases.items() if len(log.clusters)}, dict(tables)
+
+
+def _phase(graphs: OperatorGraphs, tables: dict[str, pd.DataFrame], tasks: pd.DataFrame) -> Log:
+    tasks = tasks[tasks["graph_id"].notna()]
+    runs = tables["runs"]
+    runs = runs[(runs["status"] == "succeeded") & runs["step_time_s"].notna() & runs["task_id"].isin(tasks["task_id"])]
+    clusters = [c for c in tables["clusters"]["cluster_id"] if (runs["cluster_id"] == c).any()]
+    seconds, batch = (
+        runs.pivot_table(index="cluster_id", columns="task_id", values=column, aggfunc="mean")
+        .reindex(index=clusters, columns=tasks["task_id"])
+        .to_numpy(np.float64)
+        for column in ("step_time_s", "batch_size")
+    )
+    timed = np.isfinite(seconds).any(axis=0)
+    tasks, seconds, batch = tasks[timed], seconds[:, timed], batch[:, timed]
+    figures = tables["clusters"].set_index("cluster_id").loc[clusters]
+    accelerators = tuple(
+        Accelerator(
+            float(row.peak_flops),
+            float(row.memory_bandwidth),
+            4.0 if str(runs[runs["cluster_id"] == name]["precision"].iloc[0]) == "fp32" else 2.0,
+            float(np.nanmedian(own)),
+        )
+        for (name, row), own in zip(figures.iterrows(), batch, strict=True)
+    )
+    families = np.array([family_of(model) for model in tasks["model"]])
+    graph = graphs.positions(tasks["graph_id"].to_numpy(str))
+    return Log(tuple(clusters), accelerators, families, MeasuredSteps(graph, batch, seconds))
+
+
+def scores(predicted: Floats, seconds: Floats) -> Floats:
+    """(M, 2) MAPE in per cent and R² of log time, from log seconds (M, n); nan entries are left out."""
+    rows = []
+    for p, t in zip(predicted, seconds, strict=True):
+        known = np.isfinite(p) & np.isfinite(t)
+        error, log_t = p[known] - np.log(t[known]), np.log(t[known])
+        rows.append((100 * np.abs(np.expm1(error)).mean(), 1 - (error**2).mean() / log_t.var()))
+    return np.array(rows)
+
+
+def ratio_interval(
+    model: Floats, peer: Floats, seconds: Floats, families: NDArray[np.str_], draws: int = 2000
+) -> Floats:
+    """(3,) ratio of mean MAPE, and a paired 95 % bootstrap interval over families; (S, M, n) log seconds."""
+    known = np.isfinite(model) & np.isfinite(peer) & np.isfinite(seconds)
+    names, index = np.unique(families, return_inverse=True)
+    total = np.zeros((2, len(names), seconds.shape[0]))
+    count = np.zeros((len(names), seconds.shape[0]))
+    safe = np.log(np.where(np.isfinite(seconds), seconds, 1.0))
+    np.add.at(count, index, known.sum(axis=0).T)
+    for k, predicted in enumerate((model, peer)):
+        error = np.where(known, np.abs(np.expm1(np.where(known, predicted - safe, 0.0))), 0.0).sum(axis=0)
+        np.add.at(total[k], index, error.T)
+    rng = np.random.default_rng(0)
+    weight = np.concatenate(
+        [np.ones((1, len(names))), rng.multinomial(len(names), [1 / len(names)] * len(names), draws)]
+    )
+    mape = np.stack([(weight @ t / (weight @ count)).mean(axis=1) for t in total])
+    ratio = mape[0] / mape[1]
+    return np.array([ratio[0], *np.quantile(ratio[1:], [0.025, 0.975])])

@@ -1,0 +1,236 @@
+"""A cluster that the log barely knows: times from its public figures and a handful of runs.
+
+What is known of it are its accelerator's figures, hence a roofline, and how far the known clusters' times are from
+*their* rooflines. With no run at all, that is the prediction: a *prior*, with the spread that the known clusters'
+priors would have had. Runs then correct it, as a linear model with Gaussian coefficients in which few runs move little:
+
+    log t = prior(x) + a + b · size(x) + Σ_i c_i (log t_i - log roofline_i)(x) + noise
+
+t_i are predicted times on known clusters, that is, frozen features of the graph; the c_i say which of them this one
+resembles. The coefficients' scale and the noise are those of largest evidence on a small grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfcp.errors import DataError
+from mfcp.files import replacing
+from mfcp.tasks.distinct import DistinctOperators
+from mfcp.tasks.roofline import Accelerator, graph_roofline
+from mfcp.tasks.timing import OperatorTimes
+
+Floats = NDArray[np.float64]
+
+_LEVEL_SD, _SLOPE_SD = 1.0, 0.1
+_COEFFICIENT_SD = (0.03, 0.1, 0.3, 1.0)
+_NOISE_SD = (0.03, 0.06, 0.1, 0.15, 0.25, 0.4)
+_FIGURE_SCALE = 1.0  # e-fold: clusters whose peak and bandwidth differ by more say little about each other
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Log times of n tasks and how sure they are.
+
+    Attributes:
+        log_seconds: (n,) of a step.
+        sd: (n,) standard deviation of log time.
+        runs: how many runs of the cluster it rests on.
+    """
+
+    log_seconds: Floats
+    sd: Floats
+    runs: int
+
+    @property
+    def is_prior(self) -> bool:
+        """Whether nothing was ever measured on this cluster."""
+        return self.runs == 0
+
+
+@dataclass(frozen=True)
+class NewCluster:
+    """Predictor of one new cluster.
+
+    Args:
+        accelerator: its public figures.
+        weights: (K,) how much each known cluster says about it, summing to 1.
+        prior_sd: of level and of single tasks about the prior, (2,).
+        centre, scale: (K + 1,) of the features of the tasks with runs.
+        mean, covariance: (K + 2,) and (K + 2, K + 2) posterior of the coefficients.
+        noise_sd: what the coefficients leave.
+        runs: how many tasks had a run.
+    """
+
+    accelerator: Accelerator
+    weights: Floats
+    prior_sd: Floats
+    centre: Floats
+    scale: Floats
+    mean: Floats
+    covariance: Floats
+    noise_sd: float
+    runs: int
+
+    @classmethod
+    def fit(
+        cls,
+        accelerator: Accelerator,
+        known: OperatorTimes,
+        operators: DistinctOperators,
+        batch: Floats,
+        seconds: Floats,
+        reference: DistinctOperators,
+    ) -> NewCluster:
+        """Fit to the runs there are; none at all is fine.
+
+        Args:
+            accelerator: public figures of the new cluster.
+            known: trained on the other clusters.
+            operators: n graphs with a run on the new cluster.
+            batch, seconds: (n,) samples and seconds of those steps.
+            reference: training graphs, on which the known clusters' priors are compared with their times.
+
+        Raises:
+            DataError: seconds that are not positive and finite.
+        """
+        n = len(seconds)
+        if len(batch) != n or operators.counts.shape[0] != n or not (np.isfinite(seconds) & (seconds > 0)).all():
+            raise DataError(f"new cluster: {n} runs need as many graphs, batches and positive seconds; check the runs")
+        weights = _resemblance(accelerator, known.accelerators)
+        K = len(weights)
+        nothing = np.zeros(K + 2)
+        start = cls(
+            accelerator, weights, _prior_sd(known, reference, accelerator), nothing[1:], nothing[1:] + 1, nothing,
+            np.zeros((K + 2, K + 2)), 0.0, 0,
+        )  # fmt: skip
+        if not n:
+            return start
+        raw, prior = start._raw(known, operators, batch)
+        typical = _features(
+            known, reference, graph_roofline(reference, [accelerator], _typical(reference, accelerator))
+        )
+        centre, scale = typical.mean(axis=0), np.maximum(typical.std(axis=0), 1e-6)
+        phi = np.column_stack([np.ones(n), (raw - centre) / scale])
+        mean, covariance, noise = _posterior(phi, np.log(seconds) - prior, start.prior_sd)
+        return cls(accelerator, weights, start.prior_sd, centre, scale, mean, covariance, noise, n)
+
+    def predict(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> Prediction:
+        """Times of a step of `batch` (n,) samples of n graphs."""
+        raw, prior = self._raw(known, operators, batch)
+        if not self.runs:
+            sd = np.full(len(prior), float(np.hypot(*self.prior_sd)))
+            return Prediction(prior, sd, 0)
+        phi = np.column_stack([np.ones(len(prior)), (raw - self.centre) / self.scale])
+        variance = np.einsum("nd,de,ne->n", phi, self.covariance, phi) + self.noise_sd**2
+        return Prediction(prior + phi @ self.mean, np.sqrt(variance), self.runs)
+
+    def save(self, path: Path) -> None:
+        """Write everything as one safetensors file, whole or not at all."""
+        from safetensors.numpy import save
+
+        a = self.accelerator
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
+        arrays["accelerator"] = np.array([a.peak, a.bandwidth, a.element_bytes, a.batch])
+        arrays["fitted"] = np.array([self.noise_sd, float(self.runs)])
+        with replacing(path) as temporary:
+            temporary.write_bytes(save(arrays))
+
+    @classmethod
+    def load(cls, path: Path) -> NewCluster:
+        """What `save` wrote.
+
+        Raises:
+            DataError: no such file, or not one of these.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            arrays = load_file(path)
+            noise, runs = arrays["fitted"]
+            return cls(
+                accelerator=Accelerator(*map(float, arrays["accelerator"])),
+                **{name: arrays[name] for name in _ARRAYS},
+                noise_sd=float(noise),
+                runs=int(runs),
+            )
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: not a new cluster written by this program ({error}); fit it again") from None
+
+    def _raw(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> tuple[Floats, Floats]:
+        """(n, K + 1) features, and (n,) the prior: its roofline times the weighted factors of known clusters."""
+        roofline = graph_roofline(operators, [self.accelerator], batch[None])
+        features = _features(known, operators, roofline)
+        return features, roofline[0] + features[:, 1:] @ self.weights
+
+
+_ARRAYS = ("weights", "prior_sd", "centre", "scale", "mean", "covariance")
+
+
+def _typical(operators: DistinctOperators, accelerator: Accelerator) -> Floats:
+    return np.full((1, operators.counts.shape[0]), accelerator.batch)
+
+
+def _features(known: OperatorTimes, operators: DistinctOperators, roofline: Floats) -> Floats:
+    """(n, K + 1) log roofline on the cluster itself (1, n), then log time over roofline on each known one."""
+    n = operators.counts.shape[0]
+    batch = np.repeat(np.array([[a.batch] for a in known.accelerators]), n, axis=1)
+    factors = known.log_seconds(operators, batch) - graph_roofline(operators, known.accelerators, batch)
+    return np.concatenate([roofline, factors]).T
+
+
+def _resemblance(accelerator: Accelerator, others: Sequence[Accelerator]) -> Floats:
+    """(K,) weights of known clusters by how close their public figures are, summing to 1."""
+    gap = np.array([[np.log(o.peak / accelerator.peak), np.log(o.bandwidth / accelerator.bandwidth)] for o in others])
+    distance = (gap**2).sum(axis=1) / _FIGURE_SCALE**2
+    closeness: Floats = np.exp(-0.5 * (distance - distance.min()))
+    weights: Floats = closeness / closeness.sum()
+    return weights
+
+
+def _prior_sd(known: OperatorTimes, reference: DistinctOperators, accelerator: Accelerator) -> Floats:
+    """(2,) spread of levels and of single tasks: how far each known cluster's prior from the others is off.
+
+    Each cluster counts by its resemblance to the new one, but at least as much as one in ten.
+    """
+    K = len(known.accelerators)
+    if K < 2:
+        return np.array([_LEVEL_SD, _NOISE_SD[-1]])
+    factors = _features(known, reference, graph_roofline(reference, [accelerator], _typical(reference, accelerator)))[
+        :, 1:
+    ]
+    off = []
+    for i, own in enumerate(known.accelerators):
+        others = [k for k in range(K) if k != i]
+        weights = _resemblance(own, [known.accelerators[k] for k in others])
+        off.append(factors[:, others] @ weights - factors[:, i])
+    level = np.array([o.mean() for o in off])
+    single = np.array([o.std() for o in off])
+    # The mean of K levels is itself uncertain: a new one is drawn from a t distribution, here by its variance.
+    return np.array([np.sqrt((level**2).mean() * (1 + 1 / K)), np.sqrt((single**2).mean())])
+
+
+def _posterior(phi: Floats, target: Floats, prior_sd: Floats) -> tuple[Floats, Floats, float]:
+    """Mean and covariance of coefficients, and the noise, at the scales of largest evidence."""
+    n, d = phi.shape
+    best: tuple[float, Floats, Floats, float] | None = None
+    for coefficient_sd in _COEFFICIENT_SD:
+        scale = np.concatenate([[max(_LEVEL_SD, prior_sd[0])], [_SLOPE_SD], np.full(d - 2, coefficient_sd)])
+        for noise in _NOISE_SD:
+            cover = (phi * scale**2) @ phi.T + noise**2 * np.eye(n)
+            factor = np.linalg.cholesky(cover)
+            solved = np.linalg.solve(factor, target)
+            # A vague prior on the noise about a usual error keeps five runs from claiming certainty.
+            vague = 0.5 * (np.log(noise / 0.1) / 0.7) ** 2
+            evidence = -0.5 * solved @ solved - np.log(np.diag(factor)).sum() - vague
+            if best is None or evidence > best[0]:
+                gain = (phi * scale**2).T @ np.linalg.inv(cover)
+                best = evidence, gain @ target, np.diag(scale**2) - gain @ (phi * scale**2), noise
+    assert best is not None
+    return best[1:]
