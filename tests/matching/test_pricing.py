@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from matching.platforms import best_by_hand, built, platforms
 from scipy.optimize import linprog
 
+from mfcp.matching.bounds import apart_bound, least_end
 from mfcp.matching.large import shards
 from mfcp.matching.large.kinds import alike
 from mfcp.matching.large.pricing import price
+from mfcp.matching.large.search import search
 from mfcp.matching.large.shards import Threads
-from mfcp.matching.problem import Capacity, MatchingProblem, Objective
+from mfcp.matching.problem import Capacity, MatchingProblem, Objective, makespan, objective_value
 
 
 def unrelated(M, N, seed, *, sigma=1.0, gamma=0.9, **options):
@@ -174,3 +176,52 @@ def test_order_of_clusters_and_unit_of_time_do_not_matter(seed, unit):
     found = price(problem, time_limit=10.0, tolerance=1e-5)
     other = price(MatchingProblem(unit * problem.T[order], problem.A[order], 0.9), time_limit=10.0, tolerance=1e-5)
     assert other.bound == pytest.approx(unit * found.bound, rel=2e-5)
+
+
+def many_giants(M, N, seed):
+    """M // 4 tasks that each fill most of a cluster, among small ones."""
+    rng = np.random.default_rng([seed, M, N])
+    sizes = rng.lognormal(0, 0.7, N)
+    sizes[: M // 4] = 0.9 * sizes.sum() / M * rng.uniform(0.8, 1.2, M // 4)
+    T = sizes * rng.lognormal(0, 0.4, (M, 1)) * rng.lognormal(0, 0.3, (M, N))
+    return MatchingProblem(T, rng.uniform(0.7, 1.0, (M, N)), 0.9)
+
+
+def test_giants_are_settled_and_the_rest_priced_around_them():
+    problem = many_giants(30, 4000, 0)
+    found = price(problem, time_limit=60.0)
+    least = problem.T.min(axis=0)
+    giants = np.flatnonzero(least > 0.25 * found.bound)
+    chosen = found.candidates.cluster[giants]
+    assert len(giants) >= 4
+    assert (chosen[:, 0] >= 0).all()
+    assert (chosen[:, 1:] < 0).all()
+    load = np.bincount(chosen[:, 0], problem.T[chosen[:, 0], giants], minlength=30)
+    assert load.max() <= 1.01 * found.bound
+    plan = search(problem, found, time_limit=60.0)
+    assert found.bound <= makespan(plan, problem.T) <= 1.01 * found.bound  # 1.03 and more without
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=100, deadline=None)
+def test_tasks_that_share_no_cluster_bound_the_makespan(seed):
+    rng = np.random.default_rng(seed)
+    M, N = 3, int(rng.integers(1, 6))
+    backlog = rng.uniform(0, 1, M) if rng.random() < 0.5 else None
+    zeta = np.r_[1.0, rng.uniform(0.5, 1.0, N)] if rng.random() < 0.3 else None
+    T = rng.lognormal(0, 0.5, (M, N))
+    problem = MatchingProblem(
+        T,
+        np.ones((M, N)),
+        0.0,
+        allowed=rng.random((M, N)) < 0.8 + (np.arange(M) == 0)[:, None],
+        backlog=backlog,
+        zeta=zeta,
+    )
+    every = np.stack(np.unravel_index(np.arange(M**N), (M,) * N), axis=1)
+    ends = objective_value(problem.take(None).take(np.zeros(len(every), int)), every)
+    ends = ends[problem.allowed[every, np.arange(N)].all(axis=1)]
+    bound = apart_bound(problem, 0.0)
+    assert bound <= ends.min() * (1 + 1e-12)
+    if zeta is None:
+        assert bound >= least_end(problem) * (1 - 1e-12) or N == 1

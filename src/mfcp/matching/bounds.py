@@ -30,6 +30,41 @@ def least_end(problem: MatchingProblem) -> Floats:
     return ends
 
 
+def apart_bound(problem: MatchingProblem, floor: float) -> float:
+    """The least makespan, `floor` or above, at which the longest tasks of one round find clusters of their own.
+
+    Two tasks that each take more than (V - b_i) / 2 on every cluster share none in a plan that ends by V; so the plan
+    matches all such tasks to clusters, on which each alone ends by V.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    wait = np.zeros(problem.clusters) if problem.backlog is None else problem.backlog
+    factor = np.ones(problem.clusters) if problem.zeta is None else problem.zeta[:, 1:].min(axis=1)
+    # Chunks: a whole copy of T would be the largest thing in memory.
+    chunks = [slice(low, low + 4096) for low in range(0, problem.tasks, 4096)]
+    halves = [2.0 * (factor[:, None] * problem.T[:, c] + 0.5 * wait[:, None]).min(axis=0) for c in chunks]
+    half = np.concatenate(halves)
+    giants = np.flatnonzero(half > floor)
+    if len(giants) < 2:
+        return floor
+    half, ends = half[giants], wait + (factor[:, None] * problem.T[:, giants]).T
+
+    def possible(value: float) -> bool:
+        if (half > value).sum() > problem.clusters:
+            return False
+        graph = csr_array(ends[half > value] <= value)
+        return bool((maximum_bipartite_matching(graph, perm_type="column") >= 0).all())
+
+    levels = np.unique(np.concatenate([half, ends[np.isfinite(ends)]]))
+    levels = np.append(floor, levels[levels > floor])
+    low, high = -1, len(levels) - 1  # not possible, possible: nothing is a giant at the last level
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if possible(levels[middle]) else (middle, high)
+    return float(levels[high])
+
+
 def simple_bound(problem: MatchingProblem, prices: Floats | None) -> Floats:
     """(...) what the objective, with prices (...) of shortfall if any, is never below: every term at its own least."""
     weights = problem.objective

@@ -70,13 +70,15 @@ class Pricing:
     """Prices, what they certify and what they propose.
 
     Attributes:
-        prices: the best found.
+        prices: the best found; where to start from on a similar round.
+        around: the same with giants settled: what the candidates are chosen by, per second of T.
         bound: certified lower bound of the objective; -inf where it was lost, inf where no plan can exist.
         candidates: at those prices.
         stats: counts and seconds, for reports.
     """
 
     prices: Prices
+    around: Prices
     bound: float
     candidates: Candidates
     stats: dict[str, float]

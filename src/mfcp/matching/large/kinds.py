@@ -67,5 +67,5 @@ def dealt(
     part[:, 0] = np.maximum(part[:, 0], TINY)  # rounding may have left nothing
     part[chosen < 0] = 0.0
     present = np.argsort(chosen < 0, axis=1, kind="stable")
-    part = np.take_along_axis(part / part.sum(axis=1, keepdims=True), present, axis=1)
+    part = np.take_along_axis(part / np.maximum(part.sum(axis=1, keepdims=True), TINY), present, axis=1)
     return np.take_along_axis(chosen, present, axis=1), part

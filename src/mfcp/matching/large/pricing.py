@@ -22,23 +22,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
 import numpy as np
 
+from mfcp.matching.bounds import apart_bound
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
-from mfcp.matching.large.interior import Progress, interior
+from mfcp.matching.large.diving import Settled, settle
+from mfcp.matching.large.generation import certified, generate
+from mfcp.matching.large.interior import Progress
 from mfcp.matching.large.kinds import alike, dealt
-from mfcp.matching.large.relaxation import TINY, Relaxation, draw, guess, relax
+from mfcp.matching.large.relaxation import Relaxation, draw, guess, relax
 from mfcp.matching.large.shards import Shards, Threads
 from mfcp.matching.problem import SLACK, Floats, MatchingProblem
 
-_WIDE = 8.0  # duality gap to start with, in units of how far off prices are: few of a task's candidates matter
-_ROUNDS = 12  # dense passes at most
-_BOX = 4.0  # factor that prices may move by in the first solve
 _VALUES = 6  # relaxations beyond the first, at most
+_SMALL = 100_000  # entries up to which the search looks at every pair, and finds places for giants itself
 _CHEAP = 10**6  # entries up to which accuracy takes no time to speak of
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -55,10 +56,8 @@ def price(
 ) -> Pricing:
     """Prices, certified bound and candidates of one round.
 
-    No plan with an objective below V uses a pair that alone takes longer than V, nor a cluster that is busy for longer,
-    and each cluster's load is at most 1 - backlog / V of the makespan. With that in the relaxation, min(V, its bound)
-    is a bound, whatever V is; a few are tried where backlog or giant tasks make it worth the time. Tasks that are equal
-    in everything are one task of the relaxation, whose mass is their number.
+    Tasks that are equal in everything are one task of the relaxation, whose mass is their number. Where the makespan is
+    all that counts, giant tasks are settled, and the candidates are those of the relaxation of the rest.
 
     Args:
         problem: one round (M, N).
@@ -71,125 +70,141 @@ def price(
         place: where the shards of a relaxation with so many candidates are kept.
     """
     begun = time.monotonic()
-    deadline = begun + time_limit
-    stats = {"passes": 0.0, "sample_passes": 0.0, "steps": 0.0, "relaxations": 0.0}
-    reachable = float(problem.reachable_gamma())
-    possible = penalty is not None or reachable >= problem.gamma - SLACK
-    round_ = problem if possible else problem.at(reachable)
+    rounds = _Relaxations(problem, candidates, tolerance, begun + time_limit, penalty, place)
+    known = None if start is None else relax(rounds.problem, rounds.least, penalty, np.inf).vector(start)
+    solved = rounds.solve(np.inf, rounds.least, known, 1.0 if known is None else 0.05)
+    solved, bound = rounds.raised(solved)
+    if not rounds.possible or _impossible(solved):
+        bound = np.inf
+    if not np.allclose(rounds.typical / rounds.typical[0], rounds.least / rounds.least[0]):
+        solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
+    prices = solved.data.named(solved.found.best)
+    giants, solved = rounds.settled(solved, bound)
+    cluster, share = (np.concatenate(parts) for parts in zip(*solved.shards.each("plan"), strict=True))
+    if giants is not None:
+        cluster, share = giants.together(cluster, share)
+    if rounds.kinds is not None:
+        cluster, share = dealt(cluster, share, rounds.kinds, candidates)
+    around = solved.data.named(solved.found.best)
+    around = replace(around, seconds=around.seconds * solved.data.speed / rounds.typical)
+    chosen = replace(gather(problem, rows_of(problem), cluster), share=share)
+    stats = rounds.stats | {"value": solved.found.value, "seconds": time.monotonic() - begun}
+    return Pricing(prices, around, bound, chosen, stats)
 
-    kinds = alike(problem)
-    width = candidates
-    if kinds is not None:
-        width = min(problem.clusters, candidates * round((problem.tasks / (1 + kinds.max())) ** 0.5))
 
-    def solve(value: float, factor: Floats, known: Floats | None, off: float) -> tuple[Relaxation, Shards, Progress]:
-        data = relax(round_, factor, penalty, value)
-        if kinds is not None:
-            first, many = np.unique(kinds, return_index=True, return_counts=True)[1:]
+@dataclass(frozen=True)
+class _Solved:
+    """A relaxation, where its tasks are, and how far it got."""
+
+    data: Relaxation
+    shards: Shards
+    found: Progress
+
+
+class _Relaxations:
+    """The relaxations of one round, solved one after another, each from the prices of the last.
+
+    Attributes:
+        problem: the round, asked for as much reliability as it can have.
+        possible: whether that is what was asked for.
+        kinds: (N,) of the tasks, or None; see `alike`.
+        least, typical: (M,) see `_factors`.
+        longest: makespan that no plan is below, whatever it does with the other tasks.
+        floor: objective that no plan is below for that reason.
+        stats: counts, for reports.
+    """
+
+    def __init__(
+        self, problem: MatchingProblem, candidates: int, tolerance: float | None, deadline: float,
+        penalty: float | None, place: Callable[[Relaxation, int], Shards],
+    ) -> None:  # fmt: skip
+        self.deadline, self.penalty, self.place = deadline, penalty, place
+        self.reachable = float(problem.reachable_gamma())
+        self.possible = penalty is not None or self.reachable >= problem.gamma - SLACK
+        self.problem = problem if self.possible else problem.at(self.reachable)
+        self.kinds, self.width = alike(problem), candidates
+        if self.kinds is not None:
+            self.width = min(problem.clusters, candidates * round((problem.tasks / (1 + self.kinds.max())) ** 0.5))
+        self.least, self.typical = _factors(problem)
+        longest, linear = _alone(problem, self.least)
+        self.longest = apart_bound(problem, longest)
+        self.floor = problem.objective.makespan * self.longest + linear
+        self.tolerance = _tolerance(problem) if tolerance is None else tolerance
+        self.stats = {"passes": 0.0, "sample_passes": 0.0, "steps": 0.0, "relaxations": 0.0}
+
+    def solve(self, value: float, factor: Floats, known: Floats | None, off: float) -> _Solved:
+        """The relaxation of plans below `value`, from prices that are `off`, relative; or from scratch."""
+        data = relax(self.problem, factor, self.penalty, value)
+        if self.kinds is not None:
+            first, many = np.unique(self.kinds, return_index=True, return_counts=True)[1:]
             data = data.take(first, many.astype(np.float64))
-        size = max(8 * problem.clusters, 2000)
+        size = max(8 * self.problem.clusters, 2000)
         vector = guess(data) if known is None else known
         if known is None and 3 * size <= len(data.mass):
-            sample = draw(data, vector, size, reachable * problem.tasks)
+            sample, _ = draw(data, vector, size, self.reachable * self.problem.tasks)
             found = generate(
-                sample, Threads(sample, width), vector, width=width, tolerance=1e-2, off=1.0, deadline=deadline,
-                floor=floor,
+                sample, Threads(sample, self.width), vector, width=self.width, tolerance=1e-2, off=1.0,
+                deadline=self.deadline, floor=self.floor,
             )  # fmt: skip
             vector, off = (found.vector, 0.05) if np.isfinite(found.value) else (found.best, 1.0)
-            stats["sample_passes"] += found.passes
-            stats["steps"] += found.steps
-        shards = place(data, width)
-        found = generate(data, shards, vector, width=width, tolerance=wanted, off=off, deadline=deadline, floor=floor)
-        stats["passes"] += found.passes
-        stats["steps"] += found.steps
-        stats["relaxations"] += 1
-        return data, shards, found
+            self.stats["sample_passes"] += found.passes
+            self.stats["steps"] += found.steps
+        return self._generate(data, vector, off, self.floor)
 
-    least, typical = _factors(problem)
-    longest, linear = _alone(problem, least)
-    weight = problem.objective.makespan
-    floor = weight * longest + linear
-    wanted = _tolerance(problem) if tolerance is None else tolerance
-    known = None
-    if start is not None:
-        known = relax(round_, least, penalty, np.inf).vector(start)
-    data, shards, found = solve(np.inf, least, known, 1.0 if known is None else 0.05)
-    certified = max(found.bound, floor)
-    giant = 0.5 * found.bound < weight * longest < 1.2 * found.bound
-    if found.bound < np.inf and (problem.backlog is not None or giant):
-        high, growth = np.inf, 0.05 if problem.backlog is not None else 0.001
+    def raised(self, solved: _Solved) -> tuple[_Solved, float]:
+        """The bound, and the relaxation that certifies it where it is another one.
+
+        No plan with an objective below V uses a pair that alone takes longer than V, nor a cluster that is busy for
+        longer, and each cluster's load is at most 1 - backlog / V of the makespan. With that in the relaxation,
+        min(V, its bound) is a bound, whatever V is; a few are tried where backlog or giants make it worth the time.
+        """
+        bound, backlog = max(solved.found.bound, self.floor), self.problem.backlog is not None
+        longest = self.problem.objective.makespan * self.longest
+        giant = 0.5 * solved.found.bound < longest < 1.2 * solved.found.bound
+        if solved.found.bound == np.inf or not (backlog or giant):
+            return solved, bound
+        high, growth = np.inf, 0.05 if backlog else 0.001
         for _ in range(_VALUES):
-            if high - certified <= 1e-3 * abs(certified) or time.monotonic() > deadline:
+            if high - bound <= 1e-3 * abs(bound) or time.monotonic() > self.deadline:
                 break
-            value = 0.5 * (certified + high) if np.isfinite(high) else certified + growth * abs(certified)
+            value = 0.5 * (bound + high) if np.isfinite(high) else bound + growth * abs(bound)
             growth *= 4.0
-            trial, its_shards, tried = solve(value, least, found.best, 0.01)
-            if tried.bound < value:
+            tried = self.solve(value, self.least, solved.found.best, 0.01)
+            if tried.found.bound < value:
                 high = value
-            if min(value, tried.bound) > certified:
-                certified = min(value, tried.bound)
-                if np.isfinite(tried.value):
-                    data, shards, found = trial, its_shards, tried
-    if not possible or _impossible(data, shards, found):
-        certified = np.inf
-    if not np.allclose(typical / typical[0], least / least[0]):
-        data, shards, found = solve(np.inf, typical, found.best, 0.1)
-    plans = shards.each("plan")
-    cluster, share = (np.concatenate(parts) for parts in zip(*plans, strict=True))
-    if kinds is not None:
-        cluster, share = dealt(cluster, share, kinds, candidates)
-    chosen = replace(gather(problem, rows_of(problem), cluster), share=share)
-    stats |= {"value": found.value, "seconds": time.monotonic() - begun}
-    return Pricing(data.named(found.best), certified, chosen, stats)
+            if min(value, tried.found.bound) > bound:
+                bound = min(value, tried.found.bound)
+                if np.isfinite(tried.found.value):
+                    solved = tried
+        return solved, bound
 
-
-def generate(
-    data: Relaxation, shards: Shards, vector: Floats, *, width: int, tolerance: float, off: float, deadline: float,
-    floor: float,
-) -> Progress:  # fmt: skip
-    """Column generation from prices to a gap of `tolerance`, or to a relaxation not above a bound known otherwise.
-
-    `off` is how far off the start may be, relative; `floor` is that bound.
-
-    The factor that prices may move by grows from solve to solve: at first, a cluster that is nobody's candidate must
-    not become so cheap that it is everybody's next time.
-    """
-    limits, edge = data.limits()
-    vector = np.maximum(vector, 0.0)
-    if data.weight > 0:
-        vector[edge > 0] *= data.weight / vector[edge > 0].sum()
-    vector[-1] = min(vector[-1], data.penalty)
-    found = Progress(vector, vector)
-    for attempt in range(_ROUNDS):
-        noise = float(np.clip(2.0 * off, 0.01, 0.5))
-        total = reduce(add, shards.each("price", found.vector, noise, 2 if off > 0.01 else 1))
-        found.passes += 1
-        bound = _certified(data, found.vector, limits, total)
-        if bound > found.bound:
-            found.bound, found.best = bound, found.vector
-        gap = (found.value - found.bound) / max(abs(found.value), data.unit) if np.isfinite(found.value) else np.inf
-        if gap <= tolerance or found.value <= floor or bound == np.inf or time.monotonic() > deadline:
-            break
-        if np.isfinite(gap):
-            off = min(off, max(gap, tolerance))
-        apart = 1.0 - max(found.bound, 0.0) / max(floor, TINY)  # prices far below another bound need not be exact
-        enough = max(0.3 * tolerance, 0.02 * off, min(0.1 * apart, 0.03))
-        interior(
-            data, shards, found, width=min(width, len(data.T)), box=_BOX ** (attempt + 1), deadline=deadline,
-            gap=_WIDE * off * max(abs(found.bound), data.unit), tolerance=enough,
+    def settled(self, solved: _Solved, bound: float) -> tuple[Settled | None, _Solved]:
+        """Giants on clusters of their own choice and the relaxation of the rest; or nothing, and the one given."""
+        weights = self.problem.objective
+        wanted = weights.makespan and not (weights.total_time or weights.cost)
+        if not wanted or self.kinds is not None or self.problem.T.size <= _SMALL or not np.isfinite(bound):
+            return None, solved
+        value = bound * (1.0 + 0.5 * self.problem.clusters / self.problem.tasks)
+        data = relax(self.problem, self.typical, self.penalty, value)
+        giants = settle(
+            data, solved.found.best, floor=bound, reach=self.reachable * self.problem.tasks, width=self.width,
+            deadline=self.deadline,
         )  # fmt: skip
-        if not np.isfinite(found.value) and floor > 2.0 * found.bound:
-            break  # few candidates cannot share a task that is longer than the rest of the round: any prices will do
-    return found
+        if giants is None:
+            return None, solved
+        tried = self._generate(giants.rest, giants.vector, 0.05, bound)
+        return (giants, tried) if np.isfinite(tried.found.value) else (None, solved)
 
-
-def _certified(data: Relaxation, vector: Floats, limits: Floats, total: Floats) -> float:
-    """The bound of a dense pass, less what rounding can have added."""
-    if total[0] == np.inf:  # a task without a cluster
-        return np.inf
-    parts = vector * limits
-    size = total[1] + np.abs(parts).sum()
-    return float(total[0] - parts.sum() - (len(data.mass) + len(vector) + 16) * _EPS * size)
+    def _generate(self, data: Relaxation, vector: Floats, off: float, floor: float) -> _Solved:
+        shards = self.place(data, self.width)
+        found = generate(
+            data, shards, vector, width=self.width, tolerance=self.tolerance, off=off, deadline=self.deadline,
+            floor=floor,
+        )  # fmt: skip
+        self.stats["passes"] += found.passes
+        self.stats["steps"] += found.steps
+        self.stats["relaxations"] += 1
+        return _Solved(data, shards, found)
 
 
 def _tolerance(problem: MatchingProblem) -> float:
@@ -225,8 +240,9 @@ def _alone(problem: MatchingProblem, least: Floats) -> tuple[float, float]:
     return longest * safe, linear * safe
 
 
-def _impossible(data: Relaxation, shards: Shards, found: Progress) -> bool:
+def _impossible(solved: _Solved) -> bool:
     """Whether prices certify more than any plan can cost: the constraints cannot be met."""
+    data, shards, found = solved.data, solved.shards, solved.found
     if np.isfinite(found.value) or not data.rows:
         return False
     each = data.weight * data.speed + data.hourly
@@ -241,7 +257,7 @@ def _impossible(data: Relaxation, shards: Shards, found: Progress) -> bool:
         ray = np.where(edge > 0, found.best, np.minimum(scale * found.best, 1e100))
         ray[-1] = min(ray[-1], data.penalty)
         total = reduce(add, shards.each("price", ray, 0.0, 0))
-        if _certified(data, ray, limits, total) > 2.0 * (
+        if certified(data, ray, limits, total) > 2.0 * (
             data.mass @ most + min(data.penalty, 1e100) * data.need * (data.penalty < np.inf)
         ):
             return True

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.matching.large.candidates import Prices, Row, rows_of
-from mfcp.matching.problem import SLACK, Floats, MatchingProblem
+from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem
 
 TINY = 1e-300
 
@@ -190,8 +190,8 @@ def guess(data: Relaxation) -> Floats:
     return vector
 
 
-def draw(data: Relaxation, vector: Floats, size: int, reach: float) -> Relaxation:
-    """A sample of about `size` tasks by cost: each task's chance grows with it, its mass undoes that.
+def draw(data: Relaxation, vector: Floats, size: int, reach: float) -> tuple[Relaxation, Ints]:
+    """A sample of about `size` tasks by cost, and which: each one's chance grows with its cost, its mass undoes that.
 
     What is asked of the sample's reliability is as far from what it can reach as all tasks' is from their `reach`.
     """
@@ -209,4 +209,4 @@ def draw(data: Relaxation, vector: Floats, size: int, reach: float) -> Relaxatio
     chosen = np.flatnonzero(rng.random(n) < chance)
     sample = data.take(chosen, 1.0 / chance[chosen])
     best = sample.mass @ np.where(np.isfinite(sample.T), sample.A, 0.0).max(axis=0)
-    return replace(sample, need=max(data.need - reach + float(best), 0.0))
+    return replace(sample, need=max(data.need - reach + float(best), 0.0)), chosen

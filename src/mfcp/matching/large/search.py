@@ -19,7 +19,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mfcp.matching.large.candidates import Candidates, Pricing, gather, rows_of
 from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem, violations
@@ -47,8 +46,6 @@ ABOVE = 1.02  # level in bounds, to start with
 DROP = 0.0095  # distance of the level below the best plan, with chains, in M^0.3 M / N of it
 DEPTH = 4  # tasks moved at once
 STARTS, MORE = 2, 4  # searches side by side, of which the best counts; more of them for few entries
-EMPTY, RESPONSE = 4.0, 0.2  # what counts as empty, in typical tasks M / N; change of log price per log load
-REPRICED, UPDATES = 0.5, 4  # part of the first phase during which clusters that stay empty get cheaper, and how often
 WORK = (2e6, 1e7)  # visits of a pair in each phase, or what takes as long; less for few entries
 PASSES = (10, 30)  # visits of each pair in each phase, besides
 BALANCE = 2e4  # work of the second phase per cluster, besides
@@ -105,7 +102,6 @@ class _Setting:
         pairs, terms: of the compiled search.
         order: (N,) tasks, the most expensive first.
         floor: makespan that no plan is expected to be below.
-        seconds: (M,) price of a second.
         unit: objective per task.
         drop: relative distance of the level below the best plan, with chains.
         alone: whether the makespan is all that counts.
@@ -116,7 +112,6 @@ class _Setting:
     terms: Terms
     order: Ints
     floor: float
-    seconds: Floats
     unit: float
     drop: float
     alone: bool
@@ -161,14 +156,10 @@ def _annealed(
     part_of = min(1.0, 0.5 * M * N / FEW) / len(repeats)
     first, second = (part_of * (work + passes * len(pairs.time)) for work, passes in zip(WORK, PASSES, strict=True))
     second += part_of * BALANCE * M
-    p = setting.seconds
     for hotter in repeats:
         plan.scalars[moves.LEVEL] = setting.floor * ABOVE
         plan.scalars[moves.MARGIN] = 0.0
         plan.scalars[[moves.WORK, moves.CURSOR]] = 0.0
-        for part in range(1, UPDATES + 1):
-            anneal(0, REPRICED * first * part / UPDATES, first, hotter)
-            pairs, p = _repriced(pairs, terms, plan, p)
         anneal(0, first, first, hotter)
         if plan.best[0] >= 0 and len(repeats) == 1:
             plan.own[:] = plan.best
@@ -176,35 +167,6 @@ def _annealed(
         anneal(1, second, second, hotter)
     best = None if plan.best[0] < 0 else pairs.cluster[plan.best].astype(np.int64)
     return float(plan.scalars[moves.BEST]), best
-
-
-def _repriced(pairs: Pairs, terms: Terms, plan: Plan, p: Floats) -> tuple[Pairs, Floats]:
-    """Pairs at lower prices of the seconds of clusters that stay too empty, and these prices.
-
-    The prices of the relaxation are off where it splits a task that fills much of a cluster.
-    """
-
-    end = np.where(plan.count > 0, plan.load + terms.backlog, 0.0)
-    if terms.zeta.shape[1] or not (p @ end) > 0:
-        return pairs, p
-    fill = end * p.sum() / (p @ end)
-    empty = fill < 1.0 - EMPTY * len(p) / len(plan.own)
-    if not empty.any():
-        return pairs, p
-    lower = p * np.where(empty, np.maximum(fill, 0.1) ** RESPONSE, 1.0)
-    price = pairs.price + (lower - p)[pairs.cluster] * pairs.time
-    task = np.repeat(np.arange(len(plan.own)), np.diff(pairs.start))
-    order = np.lexsort((price, task))
-    where = np.empty_like(order)
-    where[order] = np.arange(len(order))
-    plan.own[:] = where[plan.own]
-    if plan.best[0] >= 0:
-        plan.best[:] = where[plan.best]
-    moved = {
-        name: getattr(pairs, name)[..., order]
-        for name in ("cluster", "time", "reliability", "money", "use", "rank", "share")
-    }
-    return pairs._replace(price=price[order], **moved), lower
 
 
 def _empty(setting: _Setting) -> Plan:
@@ -238,7 +200,7 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
     from mfcp.matching.large import moves
 
     M, N = problem.clusters, problem.tasks
-    weights, prices, candidates = problem.objective, pricing.prices, pricing.candidates
+    weights, prices, candidates = problem.objective, pricing.around, pricing.candidates
     if M * N <= SMALL and candidates.cluster.shape[1] < M:
         candidates = _every(problem, candidates)
     elif weights.makespan and 0 < pricing.bound < np.inf:
@@ -279,8 +241,6 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
     short = np.ones_like(valid)
     if M * N > TINY and weights.makespan:
         alone = np.where(valid, seconds * (zeta[at, 1] if problem.zeta is not None else 1.0) + backlog[at], np.inf)
-        if problem.zeta is None:
-            floor = _apart(candidates.cluster, alone, floor)
         short = alone <= (1.0 + LONG * M / N) * max(floor, top)
     near = price - price.min(axis=1)[:, None] <= NEAR * np.maximum(worth / N, wealth)[:, None]
     ranked = price.argsort(axis=1, kind="stable")
@@ -328,7 +288,6 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
         ),
         order=np.argsort(-wealth, kind="stable"),
         floor=floor,
-        seconds=prices.seconds * factor,
         unit=worth / N,
         drop=drop,
         alone=bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None,
@@ -336,40 +295,13 @@ def _setting(problem: MatchingProblem, pricing: Pricing, penalty: float | None) 
     )
 
 
-def _apart(cluster: NDArray[np.int32], alone: Floats, floor: float) -> float:
-    """The least makespan at which all tasks that fill over half of every cluster have one of their own.
-
-    Args:
-        cluster: (N, K) candidates.
-        alone: (N, K) end of a cluster with that task alone; inf where there is none.
-        floor: makespan that they are compared with.
-    """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_bipartite_matching
-
-    giants = np.flatnonzero(alone.min(axis=1) > 0.5 * floor)
-    ends = alone[giants]
-    levels = np.unique(ends[np.isfinite(ends)])
-    levels = np.append(floor, levels[levels > floor])
-    low, high = -1, len(levels)  # of levels: not enough, enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        row, column = np.nonzero(ends <= levels[middle])
-        shape = (len(giants), int(cluster.max()) + 1)
-        graph = csr_array((np.ones(len(row), bool), (row, cluster[giants[row], column])), shape=shape)
-        if (maximum_bipartite_matching(graph, perm_type="column") >= 0).all():
-            high = middle
-        else:
-            low = middle
-    return float(levels[high]) if high < len(levels) else floor
-
-
 def _with_fastest(problem: MatchingProblem, candidates: Candidates, floor: float) -> Candidates:
     """Tasks that fill over half of every candidate get their fastest clusters as candidates instead.
 
     At the prices they may look best where they alone would end too late.
     """
-    giants = np.flatnonzero(candidates.time.min(axis=1) > 0.5 * floor)
+    settled = (candidates.cluster >= 0).sum(axis=1) == 1
+    giants = np.flatnonzero((candidates.time.min(axis=1) > 0.5 * floor) & ~settled)
     if not len(giants):
         return candidates
     K = candidates.cluster.shape[1]

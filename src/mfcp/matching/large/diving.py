@@ -1,0 +1,140 @@
+"""Giant tasks settled before the rest: the relaxation splits what fills much of a cluster, a plan cannot.
+
+Around a giant that it splits, the relaxation's prices are wrong: they fill clusters with the small tasks of a round in
+which half the giant is elsewhere. So giants are settled first, some at a time on the clusters that have most of them,
+each time at the prices that the last ones leave (diving [Berthold2006]_), on a sample of the other tasks. A settled
+giant is no task any more but work that its cluster has to do anyway, of what is free until the round's bound.
+
+.. [Berthold2006] Berthold, Primal heuristics for mixed integer programs, diploma thesis, TU Berlin, 2006.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfcp.matching.large.candidates import Row
+from mfcp.matching.large.generation import generate
+from mfcp.matching.large.relaxation import TINY, Relaxation, draw
+from mfcp.matching.large.shards import Threads
+from mfcp.matching.problem import Floats, Ints
+
+GIANT = 0.2  # of what is free
+_PART = 0.5  # of the giants that are settled at once
+_SAMPLE = 32  # tasks per cluster: a giant is always in it
+_COUNTS = 0.01  # share from which a candidate counts
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Giants on their clusters, and the relaxation of the rest.
+
+    Attributes:
+        giants: (g,) tasks.
+        cluster: (g,).
+        rest: the relaxation of the other tasks.
+        others: (N - g,) which they are.
+        vector: (D,) prices that nearly solve it.
+    """
+
+    giants: Ints
+    cluster: Ints
+    rest: Relaxation
+    others: Ints
+    vector: Floats
+
+    def together(self, cluster: NDArray[np.int32], share: Floats) -> tuple[NDArray[np.int32], Floats]:
+        """(N, W) candidates and shares of all tasks, from those of the others."""
+        shape = (len(self.giants) + len(self.others), cluster.shape[1])
+        whole, shares = np.full(shape, -1, np.int32), np.zeros(shape)
+        whole[self.giants, 0], shares[self.giants, 0] = self.cluster, 1.0
+        whole[self.others], shares[self.others] = cluster, share
+        return whole, shares
+
+
+def settle(
+    data: Relaxation, vector: Floats, *, floor: float, reach: float, width: int, deadline: float
+) -> Settled | None:
+    """Find places for giants; None where there are none, or no places.
+
+    Args:
+        data: of plans below some makespan; all tasks, each of mass 1.
+        vector: (D,) prices that nearly solve it.
+        floor: bound of the objective.
+        reach: largest sum of reliability that its tasks can have.
+        width: candidates per task.
+        deadline: time.monotonic() after which giants are left as they are.
+    """
+    sample, tasks = draw(data, vector, _SAMPLE * len(data.T), reach)
+    where, free = np.full(len(tasks), -1), np.maximum(data.cap, 0.0)
+    left = free.copy()
+    fits = free[:, None] >= sample.T
+    only = fits.argmax(axis=0)  # of a giant that fits nowhere else: the relaxation would care for that cluster alone
+    for j in np.flatnonzero((fits.sum(axis=0) == 1) & (sample.mass == 1.0)):
+        seconds = sample.T[only[j], j]
+        if GIANT * free[only[j]] < seconds <= left[only[j]]:
+            where[j] = only[j]
+            left[only[j]] -= seconds
+    while True:
+        open_ = np.flatnonzero(where < 0)
+        part = _without(sample, np.flatnonzero(where >= 0), where[where >= 0])
+        shards, start = Threads(part, width), _scaled(vector, sample, part)
+        found = generate(part, shards, start, width=width, tolerance=1e-3, off=0.05, deadline=deadline, floor=floor)
+        if not np.isfinite(found.value):
+            break
+        vector = _scaled(found.vector, part, sample)
+        cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
+        seconds = np.where(cluster < 0, np.inf, part.T[np.maximum(cluster, 0), np.arange(len(open_))[:, None]])
+        fills = np.where(share > _COUNTS, seconds / np.maximum(free[np.maximum(cluster, 0)], TINY), 0.0).max(axis=1)
+        giants = np.flatnonzero((fills > GIANT) & (part.mass == 1.0))
+        giants = giants[np.argsort(-share[giants].max(axis=1), kind="stable")][: math.ceil(_PART * len(giants))]
+        placed = 0
+        for j in giants:
+            for e in np.argsort(-share[j], kind="stable"):
+                if seconds[j, e] <= left[cluster[j, e]]:
+                    where[open_[j]] = cluster[j, e]
+                    left[cluster[j, e]] -= seconds[j, e]
+                    placed += 1
+                    break
+        if not placed:
+            break
+    settled = np.flatnonzero(where >= 0)
+    if not len(settled):
+        return None
+    giants, cluster = tasks[settled], where[settled]
+    others = np.setdiff1d(np.arange(len(data.mass)), giants)
+    rest = _without(data, giants, cluster)
+    return Settled(giants, cluster, rest, others, _scaled(vector, data, rest))
+
+
+def _without(data: Relaxation, giants: Ints, cluster: Ints) -> Relaxation:
+    """The relaxation of the other tasks, with these giants on these clusters, in what they leave free."""
+    if not len(giants):
+        return data
+    others, free = np.setdiff1d(np.arange(len(data.mass)), giants), np.maximum(data.cap, 0.0)
+    taken = np.bincount(cluster, data.T[cluster, giants], minlength=len(free))
+    left = free - taken
+    rows = []
+    rest = data.take(others, data.mass[others])
+    for whole, row in zip(data.rows, rest.rows, strict=True):
+        assert whole.use is not None
+        used = np.bincount(cluster, whole.use[cluster, giants], minlength=len(free))
+        rows.append(Row(row.name, row.use, None, np.maximum(row.limit - used, 0.0)))
+    return replace(
+        rest,
+        rows=rows,
+        speed=np.where(left > 0, data.speed * free / np.maximum(left, TINY), data.speed),
+        cap=np.where(left > 0, left, -1.0),
+        need=max(data.need - float(data.A[cluster, giants].sum()), 0.0),
+    )
+
+
+def _scaled(vector: Floats, before: Relaxation, after: Relaxation) -> Floats:
+    """The prices at which a second of every cluster costs what it did before."""
+    ratio = np.ones((len(before.T), before.width))
+    ratio[:, 0] = before.speed / after.speed
+    scaled: Floats = vector * np.append(ratio, 1.0)
+    return scaled
