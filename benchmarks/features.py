@@ -234,10 +234,8 @@ def print_speed(tables: dict[str, Any], graphs: OperatorGraphs, log: Log) -> Non
     start = time.process_time()
     fitted = OperatorTimes.fit(graphs, log.accelerators, every, seed=0, rules=TimingRules(members=1, epochs=2))
     epoch = (time.process_time() - start) / 2
-    print(
-        f"\n{len(graphs.kind)} operators, {len(distinct.kind)} distinct ones in {built:.1f} CPU s once; an epoch over "
-        f"all {len(everything)} graphs {epoch:.1f} CPU s on one core"
-    )
+    print(f"\n{len(graphs.kind)} operators, {len(distinct.kind)} distinct ones in {built:.1f} CPU s, once")
+    print(f"an epoch over all {len(everything)} graphs: {epoch:.1f} CPU s on one core")
     members = OperatorTimes(TimingRules(members=3), fitted.accelerators, fitted.members * 3)
     taken = []
     for name in np.random.default_rng(0).choice(graphs.graph_id, 40, replace=False):

@@ -69,7 +69,7 @@ def distinguish(graphs: OperatorGraphs) -> DistinctOperators:
     n, traffic = len(graphs.kind), graphs.read + graphs.written
     neighbours = _neighbours(graphs)
     base = np.array([_MOST + 1]) ** np.arange(len(CLASS_NAMES))
-    around = neighbours.reshape(n, 2, -1).astype(np.int64) @ base
+    around = neighbours.reshape(n, 2, len(CLASS_NAMES)).astype(np.int64) @ base
     amounts = (graphs.flops, graphs.read, graphs.written, graphs.numel, graphs.params)
     key = _mix([graphs.operator, graphs.kind, *around.T, *(a.view(np.int64) for a in amounts)])
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,9 +96,10 @@ def train_member(
         network = _started(rules, operators, accelerators, batch, target, known)
         count = len(steps.graph)
         rounds = -(-count // rules.tasks)
+        total = rounds * rules.epochs
         optimizer = torch.optim.AdamW(network.parameters(), lr=rules.lr, weight_decay=rules.weight_decay)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, rules.lr, total_steps=rounds * rules.epochs, pct_start=0.1
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min(1.0, 10 * (step + 1) / total) * 0.5 * (1 + math.cos(math.pi * step / total))
         )
         for _ in range(rules.epochs):
             for chosen in np.array_split(rng.permutation(count), rounds):

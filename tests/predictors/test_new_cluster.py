@@ -1,0 +1,101 @@
+"""Clusters with few runs or none: a synthetic truth is found, the prior is calibrated, files come back."""
+
+import numpy as np
+import pytest
+from graphs_by_hand import join, tables
+
+from mfcp.errors import DataError
+from mfcp.predictors.new_cluster import NewCluster
+from mfcp.tasks.graphs import build_graphs
+from mfcp.tasks.roofline import Accelerator, graph_roofline
+from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
+
+KNOWN = tuple(Accelerator(1e12 * f, 1e11 * f, 4.0, 8.0) for f in (1.0, 1.5, 2.0, 3.0))
+NEW = Accelerator(2.5e12, 2.5e11, 4.0, 8.0)
+FACTORS = np.array([2.0, 2.4, 1.8, 2.2])
+MODELS = 80
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    rng = np.random.default_rng(0)
+    parts = []
+    for g in range(MODELS):
+        n = int(rng.integers(3, 20))
+        nodes, edges = tables(rng.choice(["mm", "relu"], n).tolist(), [(i, i + 1) for i in range(n - 1)], f"g{g:03d}")
+        size = 10 ** rng.uniform(5, 8, n)
+        parts.append((nodes.assign(flops=nodes["flops"] / 1e8 * size, bytes_read=size, bytes_written=size), edges))
+    return build_graphs(*join(*parts))
+
+
+def batches(clusters):
+    return np.full((clusters, MODELS), 8.0)
+
+
+@pytest.fixture(scope="module")
+def known(graphs):
+    """Clusters that are each a constant slower than their rooflines."""
+    seconds = FACTORS[:, None] * np.exp(graph_roofline(graphs.distinct, KNOWN, batches(4)))
+    steps = MeasuredSteps(np.arange(MODELS), batches(4), seconds)
+    rules = TimingRules(members=1, epochs=25, tasks=16, dropout=0.0)
+    return OperatorTimes.fit(graphs, KNOWN, steps, seed=0, rules=rules)
+
+
+def roofline(graphs):
+    return graph_roofline(graphs.distinct, [NEW], batches(1))[0]
+
+
+def fit(graphs, known, runs, log_seconds):
+    own = graphs.distinct.take(np.arange(runs))
+    return NewCluster.fit(NEW, known, own, np.full(runs, 8.0), np.exp(log_seconds[:runs]), graphs.distinct)
+
+
+def test_without_runs_the_prior_is_the_roofline_times_what_similar_clusters_need(graphs, known):
+    predicted = fit(graphs, known, 0, roofline(graphs)).predict(known, graphs.distinct, np.full(MODELS, 8.0))
+    assert predicted.is_prior
+    assert predicted.log_seconds - roofline(graphs) == pytest.approx(np.log(2.1), abs=0.15)
+    assert predicted.sd == pytest.approx(predicted.sd[0])
+    assert 0.05 < predicted.sd[0] < 0.4  # factors between 1.8 and 2.4 are some 0.13 apart
+
+
+def test_the_prior_covers_clusters_like_the_known_ones(graphs, known):
+    """New clusters with factors drawn like those of the known ones lie in the 90 % interval about that often."""
+    predicted = fit(graphs, known, 0, roofline(graphs)).predict(known, graphs.distinct, np.full(MODELS, 8.0))
+    drawn = np.random.default_rng(1).normal(np.log(FACTORS).mean(), np.log(FACTORS).std(ddof=1), 400)
+    off = roofline(graphs)[None] + drawn[:, None] - predicted.log_seconds
+    assert 0.8 < (np.abs(off) < 1.645 * predicted.sd).mean() < 0.995
+
+
+@pytest.mark.parametrize("runs", [5, 20])
+def test_few_runs_find_a_level_that_the_figures_do_not_tell(graphs, known, runs):
+    truth = roofline(graphs) + np.log(6.0)
+    predicted = fit(graphs, known, runs, truth).predict(known, graphs.distinct, np.full(MODELS, 8.0))
+    assert not predicted.is_prior
+    assert np.abs(predicted.log_seconds - truth)[runs:].mean() < 0.1
+
+
+def test_more_runs_leave_less_doubt(graphs, known):
+    truth = roofline(graphs) + np.log(3.0)
+    few, many = (
+        fit(graphs, known, n, truth).predict(known, graphs.distinct, np.full(MODELS, 8.0)).sd.mean() for n in (5, 50)
+    )
+    assert many < few
+
+
+def test_what_is_saved_is_loaded(graphs, known, tmp_path):
+    fitted = fit(graphs, known, 10, roofline(graphs))
+    fitted.save(tmp_path / "cluster.safetensors")
+    loaded = NewCluster.load(tmp_path / "cluster.safetensors")
+    one, two = (c.predict(known, graphs.distinct, np.full(MODELS, 8.0)) for c in (fitted, loaded))
+    assert np.array_equal(one.log_seconds, two.log_seconds)
+    assert np.array_equal(one.sd, two.sd)
+    assert (loaded.accelerator, loaded.runs) == (NEW, 10)
+    with pytest.raises(DataError, match=r"nothing\.safetensors: not a new cluster"):
+        NewCluster.load(tmp_path / "nothing.safetensors")
+
+
+def test_seconds_must_be_positive(graphs, known):
+    with pytest.raises(DataError, match="positive seconds"):
+        NewCluster.fit(
+            NEW, known, graphs.distinct.take(np.arange(2)), np.ones(2), np.array([1.0, 0.0]), graphs.distinct
+        )

@@ -1,0 +1,118 @@
+"""The network from graphs to times: what it must learn, what it must not depend on, and its file."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from graphs_by_hand import join, tables
+
+from mfcp.errors import DataError
+from mfcp.tasks.graphs import build_graphs
+from mfcp.tasks.roofline import Accelerator, graph_roofline
+from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
+
+MACHINES = (Accelerator(1e12, 1e11, 4.0, 8.0), Accelerator(5e12, 2e11, 2.0, 64.0))
+QUICK = TimingRules(epochs=25, tasks=16, members=1, dropout=0.0)
+
+
+def models(count, seed=0):
+    """Chains of products and activations of random length and size."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for g in range(count):
+        n = int(rng.integers(3, 20))
+        operators = rng.choice(["mm", "relu", "add"], n).tolist()
+        nodes, edges = tables(operators, [(i, i + 1) for i in range(n - 1)], f"g{g:03d}")
+        size = 10 ** rng.uniform(3, 6, n)
+        amounts = {name: nodes[name] * size for name in ("bytes_read", "bytes_written", "output_numel")}
+        parts.append((nodes.assign(flops=nodes["flops"] / 1e5 * size, **amounts), edges))
+    return join(*parts)
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    return build_graphs(*models(96))
+
+
+def truth(graphs, seed=0):
+    """Twice and five times the roofline."""
+    batch = np.random.default_rng(seed).choice([4.0, 8.0, 64.0], (2, len(graphs.graph_id)))
+    roofline = graph_roofline(graphs.distinct, MACHINES, batch)
+    return MeasuredSteps(np.arange(len(graphs.graph_id)), batch, np.exp(roofline) * np.array([[2.0], [5.0]]))
+
+
+@pytest.fixture(scope="module")
+def fitted(graphs):
+    steps = truth(graphs).select(np.arange(72))
+    steps.seconds[0, :30] = np.nan
+    return OperatorTimes.fit(graphs, MACHINES, steps, seed=0, rules=QUICK)
+
+
+def test_unseen_graphs_have_the_times_of_their_machines(graphs, fitted):
+    steps, unseen = truth(graphs), np.arange(72, 96)
+    predicted = fitted.log_seconds(graphs.distinct.take(unseen), steps.batch[:, unseen])
+    assert np.abs(predicted - np.log(steps.seconds[:, unseen])).mean() < 0.1
+
+
+def test_a_graphs_times_do_not_depend_on_its_company_or_the_order_of_nodes(graphs, fitted):
+    nodes, edges = models(96)
+    everything = fitted.log_seconds(graphs.distinct)
+    rng = np.random.default_rng(1)
+    own_nodes, own_edges = (table[table["graph_id"] == "g017"] for table in (nodes, edges))
+    renumbered = dict(enumerate(rng.permutation(len(own_nodes)) + 5))
+    other = build_graphs(
+        own_nodes.assign(node_id=own_nodes["node_id"].map(renumbered)).sample(frac=1, random_state=0),
+        own_edges.assign(src=own_edges["src"].map(renumbered), dst=own_edges["dst"].map(renumbered)),
+    )
+    assert fitted.log_seconds(other.distinct)[:, 0] == pytest.approx(everything[:, 17], abs=1e-4)
+
+
+def test_the_seed_decides_and_the_callers_random_state_is_left_alone(graphs, fitted):
+    steps = truth(graphs).select(np.arange(72))
+    rules = QUICK.model_copy(update={"epochs": 2})
+    before = torch.get_rng_state()
+    one, two, other = (OperatorTimes.fit(graphs, MACHINES, steps, seed=s, rules=rules) for s in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(np.array_equal(one.members[0][k], two.members[0][k]) for k in one.members[0])
+    assert not np.array_equal(one.members[0]["into.weight"], other.members[0]["into.weight"])
+
+
+def test_several_members_predict_their_mean_log_time(graphs):
+    steps, rules = truth(graphs), QUICK.model_copy(update={"epochs": 1, "members": 2})
+    both = OperatorTimes.fit(graphs, MACHINES, steps, seed=0, rules=rules)
+    each = [replace(both, members=(weights,)).log_seconds(graphs.distinct) for weights in both.members]
+    assert both.log_seconds(graphs.distinct) == pytest.approx(np.mean(each, axis=0))
+    assert not np.allclose(*each)
+
+
+def test_what_is_saved_is_loaded(graphs, fitted, tmp_path):
+    fitted.save(tmp_path / "times.safetensors")
+    loaded = OperatorTimes.load(tmp_path / "times.safetensors")
+    assert (loaded.rules, loaded.accelerators) == (fitted.rules, fitted.accelerators)
+    assert np.array_equal(loaded.log_seconds(graphs.distinct), fitted.log_seconds(graphs.distinct))
+    (tmp_path / "other.safetensors").write_bytes(b"no such thing")
+    with pytest.raises(DataError, match=r"other\.safetensors: no operator times"):
+        OperatorTimes.load(tmp_path / "other.safetensors")
+
+
+def test_a_cluster_without_any_time_is_refused(graphs):
+    steps = truth(graphs)
+    steps.seconds[1] = np.nan
+    with pytest.raises(DataError, match="cluster 1: none of 96 training tasks has a time"):
+        OperatorTimes.fit(graphs, MACHINES, steps, seed=0, rules=QUICK)
+
+
+def test_unknown_operators_no_flops_and_20_000_nodes(fitted):
+    n = 20_000
+    nodes, edges = tables(["never_heard_of"] * n, [(i, i + 1) for i in range(n - 1)])
+    graphs = build_graphs(nodes, edges)
+    assert graphs.unknown == {"never_heard_of": n}
+    assert np.isfinite(fitted.log_seconds(graphs.distinct)).all()
+
+
+def test_an_empty_graph_table_has_no_distinct_operators():
+    nodes, edges = tables(["mm"], [])
+    graphs = build_graphs(nodes.iloc[:0], pd.DataFrame(edges).iloc[:0])
+    assert graphs.distinct.counts.shape == (0, 0)
