@@ -2,6 +2,9 @@ import pytest
 
 from mfcp.emulator import zoo
 from mfcp.emulator.architectures import FAMILIES
+from mfcp.emulator.platform import drawn_variants
+from mfcp.emulator.settings import EmulatorSettings
+from mfcp.tasks.capture import capture
 
 # Parameters of the published checkpoints or papers, in millions; the graph also counts buffers.
 PUBLISHED = {
@@ -25,6 +28,22 @@ def test_the_zoo_is_large_and_varied():
     assert {family.domain for family in FAMILIES} == {"cv", "nlp"}
 
 
+def test_the_default_has_300_tasks_and_every_graph_of_the_zoo():
+    drawn = drawn_variants(EmulatorSettings(), seed=0)
+    assert len(drawn) >= 300
+    assert {variant.graph_id for variant in drawn} == {variant.graph_id for variant in zoo.variants()}
+
+
+def test_tasks_vary_in_batch_precision_optimizer_and_epochs(small):
+    tasks = small["tasks"]
+    assert set(tasks["optimizer"]) == {"sgd", "adamw"}
+    assert set(tasks["precision"]) == {"fp32", "amp_fp16", "amp_bf16"}
+    assert tasks["batch_size"].nunique() >= 4
+    cifar = tasks[tasks["dataset"] == "cifar10"]
+    assert (cifar["epochs"] * 50_000).tolist() == pytest.approx(cifar["samples"].tolist())
+    assert tasks["epochs"].nunique() > len(tasks) / 2
+
+
 @pytest.mark.parametrize("graph_id", PUBLISHED)
 def test_parameter_counts_are_those_published(graph_id):
     variant = next(v for v in zoo.variants() if v.graph_id == graph_id)
@@ -39,3 +58,12 @@ def test_the_first_size_of_every_family_is_captured(family):
     assert nodes["flops"].sum() > 1e6
     assert (edges["src"] < edges["dst"]).all()
     assert set(edges["dst"]) <= set(nodes["node_id"])
+
+
+@pytest.mark.parametrize("family", ["convnext", "albert", "marian"])
+def test_a_training_step_has_the_models_own_loss(family):
+    variant = zoo.variants([family])[0]
+    model, inputs = zoo.build(variant)
+    nodes, _ = capture(model, zoo.with_labels(variant, inputs), "g", optimizer="adamw")
+    assert "nll_loss_forward" in set(nodes["op"])
+    assert set(nodes["part"]) == {"forward", "backward", "optimizer"}

@@ -18,6 +18,7 @@ from mfcp.errors import SettingsError
 START = pd.Timestamp("2026-01-05")
 LEAST_CLUSTERS = 4
 _DATASETS = {32: "cifar10", 224: "imagenet"}
+_EXAMPLES = {"cifar10": 50_000, "imagenet": 1_281_167, "europarl": 1_920_209}  # europarl: German-English, release 7
 _HISTORY, _RUNS = 1, 2  # streams of the seed
 
 
@@ -51,6 +52,11 @@ def emulate(settings: EmulatorSettings, seed: int) -> dict[str, pd.DataFrame]:
     }
 
 
+def drawn_variants(settings: EmulatorSettings, seed: int) -> list[zoo.Variant]:
+    """The model of each task of `emulate`, in the order of its tasks table."""
+    return _variants(settings, np.random.default_rng([seed, _HISTORY]))
+
+
 def _variants(settings: EmulatorSettings, rng: np.random.Generator) -> list[zoo.Variant]:
     """One variant per task; every variant once before any comes again."""
     known = zoo.variants(settings.families)
@@ -76,7 +82,9 @@ def _tasks(
     precision = rng.choice(hardware.PRECISIONS, n, p=[0.4, 0.35, 0.25])
     # Users spend a budget: tenfold FLOPs per sample go with about a fifth of the samples.
     samples = settings.work * 8.0e6 * (flops / 1e9) ** -0.7 * np.exp(0.6 * rng.standard_normal(n))
+    samples = np.maximum(np.round(samples / batch), 20) * batch
     shape = [variant.shape for variant in chosen]
+    dataset = [_DATASETS[v.shape] if v.family.domain == "cv" else "europarl" for v in chosen]
     return pd.DataFrame(
         {
             "task_id": [
@@ -93,9 +101,10 @@ def _tasks(
             "flops": flops,
             "activations": totals["activations"].to_numpy(np.float64),
             "graph_id": [variant.graph_id for variant in chosen],
-            "samples": np.maximum(np.round(samples / batch), 20) * batch,
+            "samples": samples,
             "family": [variant.family.name for variant in chosen],
-            "dataset": [_DATASETS[v.shape] if v.family.domain == "cv" else "europarl" for v in chosen],
+            "dataset": dataset,
+            "epochs": samples / [_EXAMPLES[name] for name in dataset],
             "optimizer": ["sgd" if variant.family.state_bytes == 4 else "adamw" for variant in chosen],
             "state_bytes": [variant.family.state_bytes for variant in chosen],
         }
