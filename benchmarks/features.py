@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,10 @@ from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
 
 Floats = NDArray[np.float64]
 RUNS = (0, 5, 10, 20, 50)
-CURVE_FOLDS = 2  # of seed 0: two fifths of the tasks, unseen, on every cluster in turn
+CURVE_FOLDS = 1  # of seed 0: a fifth of the tasks, unseen, on every cluster in turn
 DRAWS = 5  # of which runs a new cluster has
 PEER = "histograms + GBDT"
+SHIPPED = "OperatorTimes: networks and roofline"
 # What worker processes share with this one by being forked from it.
 STATE: dict[str, Any] = {}
 
@@ -100,10 +102,15 @@ def compare(phase: str, seed: int, fold: int, model: str) -> dict[str, Floats]:
         rules = TimingRules(members=members)
         fitted = OperatorTimes.fit(graphs, log.accelerators, log.steps.select(train), seed=seed, rules=rules)
         operators, batch = graphs.distinct.take(log.steps.graph[test]), log.steps.batch[:, test]
-        one = OperatorTimes(rules.model_copy(update={"members": 1}), fitted.accelerators, fitted.members[:1])
-        found = {"operator network": one.log_seconds(operators, batch)}
+        alone = rules.model_copy(update={"roofline_share": 0.0})
+        found = {
+            "one operator network": replace(fitted, rules=alone, members=fitted.members[:1]).log_seconds(
+                operators, batch
+            ),
+            SHIPPED: fitted.log_seconds(operators, batch),
+        }
         if members > 1:
-            found[f"operator networks, mean of {members}"] = fitted.log_seconds(operators, batch)
+            found[f"mean of {members} networks"] = replace(fitted, rules=alone).log_seconds(operators, batch)
     elif model == "trees":
         found = {
             "flat totals + GBDT": per_cluster(boosted, STATE["totals"], log, train, test),
@@ -156,18 +163,18 @@ def print_table(phase: str, seeds: list[int], predictions: dict[str, Floats], ev
     print(
         f"\n{phase}: {len(log.steps.graph)} tasks of {len(set(log.families))} families on {len(log.clusters)} clusters"
     )
-    print(f"{'':34s} {'MAPE %':>7s} {'seeds':>13s} {'log R²':>7s} {'MAPE ratio to histograms':>26s}")
+    print(f"{'':36s} {'MAPE %':>7s} {'seeds':>13s} {'log R²':>7s} {'MAPE ratio to histograms':>26s}")
     for name, values in sorted(predictions.items(), key=lambda item: -np.nanmean(np.abs(item[1]))):
         table = np.stack([scores(v, log.steps.seconds) for v in values])
         mape, r2 = table[..., 0].mean(axis=1), table[..., 1].mean()
         ratio = ratio_interval(values, predictions[PEER], log.steps.seconds, log.families)
         spread = f"{mape.min():.1f}-{mape.max():.1f}"
         print(
-            f"{name:34s} {mape.mean():7.1f} {spread:>13s} {r2:7.3f} {ratio[0]:12.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}]"
+            f"{name:36s} {mape.mean():7.1f} {spread:>13s} {r2:7.3f} {ratio[0]:12.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}]"
         )
         if every_cluster:
             for cluster, (own, fit) in zip(log.clusters, table.mean(axis=0), strict=True):
-                print(f"    {cluster:30s} {own:7.1f} {'':13s} {fit:7.3f}")
+                print(f"    {cluster:32s} {own:7.1f} {'':13s} {fit:7.3f}")
 
 
 def print_curve(found: list[dict[str, Any]], out: Path | None) -> None:
@@ -236,7 +243,7 @@ def print_speed(tables: dict[str, Any], graphs: OperatorGraphs, log: Log) -> Non
     epoch = (time.process_time() - start) / 2
     print(f"\n{len(graphs.kind)} operators, {len(distinct.kind)} distinct ones in {built:.1f} CPU s, once")
     print(f"an epoch over all {len(everything)} graphs: {epoch:.1f} CPU s on one core")
-    members = OperatorTimes(TimingRules(members=3), fitted.accelerators, fitted.members * 3)
+    members = replace(fitted, members=fitted.members * TimingRules().members)
     taken = []
     for name in np.random.default_rng(0).choice(graphs.graph_id, 40, replace=False):
         nodes, edges = (tables[t][tables[t]["graph_id"] == name] for t in ("nodes", "edges"))
@@ -259,11 +266,22 @@ def run(jobs: list[tuple[Any, ...]], processes: int) -> dict[tuple[Any, ...], An
     return found
 
 
+def gather(found: dict[tuple[Any, ...], dict[str, Floats]], seeds: list[int]) -> dict[str, Floats]:
+    """(S, M, n) log seconds by row of the table, from those of the folds."""
+    rows: dict[str, list[Floats]] = {}
+    for (_, _, seed, _, _), part in found.items():
+        for name, values in part.items():
+            own = rows.setdefault(name, [np.full(values.shape, np.nan) for _ in seeds])
+            at = seeds.index(seed)
+            own[at] = np.where(np.isfinite(values), values, own[at])
+    return {name: np.stack(values) for name, values in rows.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder in the log schema, with graphs and batch sizes of runs")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--members", type=int, default=3, help="networks in a mean")
+    parser.add_argument("--members", type=int, default=TimingRules().members, help="networks in a mean")
     parser.add_argument("--quick", action="store_true", help="one fold of the first seed, one network")
     parser.add_argument("--clusters", action="store_true", help="a row for every cluster, too")
     parser.add_argument("--no-curve", action="store_true", help="without the clusters with few runs")
@@ -278,35 +296,18 @@ def main() -> None:
     members = 1 if arguments.quick else arguments.members
     STATE.update(graphs=graphs, logs=logs, members=members, totals=totals(graphs), histograms=histograms(graphs))
     print_speed(tables, graphs, logs["infer"])
-    fitted_folds = range(1 if arguments.quick else FOLDS)
-    phases = ["infer"] if arguments.quick else list(logs)
-    jobs: list[tuple[Any, ...]] = [
-        (compare, p, s, f, model)
-        for p in phases
-        for s in seeds
-        for f in fitted_folds
-        for model in ("network", "trees", "rest")
-    ]
-    if not (arguments.quick or arguments.no_curve):
-        jobs += [(curve, c, f) for c in range(len(logs["infer"].clusters)) for f in range(CURVE_FOLDS)]
-    found = run(jobs, arguments.processes)
-    for phase in phases:
-        predictions: dict[str, list[Floats]] = {}
-        for seed in seeds:
-            parts = [v for job, v in found.items() if job[0] is compare and job[1:3] == (phase, seed)]
-            for name in {name for part in parts for name in part}:
-                values = [part[name] for part in parts if name in part]
-                predictions.setdefault(name, []).append(
-                    np.nansum(values, axis=0) + np.where(np.isnan(values).all(axis=0), np.nan, 0)
-                )
-        stacked = {name: np.stack(values) for name, values in predictions.items()}
-        print_table(phase, seeds, stacked, arguments.clusters)
-        if arguments.out and phase == "infer":
-            best = next(name for name in stacked if name.startswith("operator network"))
-            plot(arguments.out / "times.png", lambda axes, b=stacked[best][0]: draw_times(axes, b, logs["infer"]))
-    curves = [v for job, v in found.items() if job[0] is curve]
-    if curves:
-        print_curve(curves, arguments.out)
+    folds_ = range(1 if arguments.quick else FOLDS)
+    for phase in ["infer"] if arguments.quick else list(logs):
+        jobs = [(compare, phase, s, f, model) for s in seeds for f in folds_ for model in ("network", "trees", "rest")]
+        predictions = gather(run(jobs, arguments.processes), seeds)
+        print_table(phase, seeds, predictions, arguments.clusters)
+        if phase == "infer" and arguments.out:
+            plot(
+                arguments.out / "times.png", lambda axes, p=predictions[SHIPPED][0]: draw_times(axes, p, logs["infer"])
+            )
+        if phase == "infer" and not (arguments.quick or arguments.no_curve):
+            left_out = [(curve, c, f) for c in range(len(logs["infer"].clusters)) for f in range(CURVE_FOLDS)]
+            print_curve(list(run(left_out, arguments.processes).values()), arguments.out)
 
 
 if __name__ == "__main__":

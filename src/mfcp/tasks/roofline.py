@@ -99,7 +99,7 @@ def fit_roofline(
 
 
 def _parts(operators: DistinctOperators, accelerator: Accelerator, batch: Floats) -> Floats:
-    """(n, 2C) roofline seconds by class, and launches by class; a graph of neither counts as the shortest time."""
+    """(n, 2C) roofline seconds by class, and launches by class."""
     work = operators.by_class(roofline_seconds(operators, [accelerator])[:, 0]) * batch[:, None]
     launches = operators.by_class(np.ones(len(operators.kind)))
     return np.concatenate([np.maximum(work, _SHORTEST), launches], axis=1)

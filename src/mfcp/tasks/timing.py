@@ -4,6 +4,9 @@
     w_vi  = roofline_vi · exp(bounded linear(h_v)_i)           seconds per sample of operator v on cluster i
     t_gi  = Σ_v (b_gi w_vi + launch_i(operator of v))          seconds of a step of b_gi samples
 
+What is predicted is a mean of log times: of several such networks, and with a small weight of the fitted roofline
+(`mfcp.tasks.roofline`), whose few coefficients extrapolate more calmly to an unseen kind of model.
+
 One round of message passing over the kinds of neighbours says what a compiler fuses and what a cache still holds. Its
 inputs never change, so it runs once per distinct operator (`mfcp.tasks.distinct`). Operators that are known but were
 never trained on fall back to their class, unknown ones to `other`.
@@ -25,17 +28,17 @@ from mfcp.errors import DataError
 from mfcp.files import replacing
 from mfcp.tasks.distinct import DistinctOperators
 from mfcp.tasks.graphs import OperatorGraphs
-from mfcp.tasks.roofline import Accelerator
+from mfcp.tasks.roofline import Accelerator, FittedRoofline, fit_roofline
 
 Floats = NDArray[np.float64]
 Weights = dict[str, NDArray[np.float32]]
 
 
 class TimingRules(BaseModel):
-    """Sizes and training of the network; the mean log time of `members` networks is what counts."""
+    """Sizes and training of the networks, and the weight of the roofline beside them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    hidden: int = Field(32, ge=1)
+    hidden: int = Field(64, ge=1)
     embedding: int = Field(8, ge=1, description="numbers per operator")
     dropout: float = Field(0.1, ge=0, lt=1)
     epochs: int = Field(40, ge=1)
@@ -44,6 +47,7 @@ class TimingRules(BaseModel):
     weight_decay: float = Field(0.01, ge=0)
     huber: float = Field(0.3, gt=0, description="error of log time beyond which the loss grows linearly")
     members: int = Field(3, ge=1)
+    roofline_share: float = Field(0.2, ge=0, le=1)
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,12 @@ class MeasuredSteps:
 
 @dataclass(frozen=True)
 class OperatorTimes:
-    """A trained network: predicts times of any operator graph on the clusters that it was trained for."""
+    """Trained networks and rooflines: they predict times of any operator graph on the clusters of their training."""
 
     rules: TimingRules
     accelerators: tuple[Accelerator, ...]
     members: tuple[Weights, ...]
+    rooflines: tuple[FittedRoofline, ...]
 
     @classmethod
     def fit(
@@ -107,7 +112,11 @@ class OperatorTimes:
         members = [
             train_member(rules, operators, accelerators, steps, [seed, m], advance) for m in range(rules.members)
         ]
-        return cls(rules, accelerators, tuple(members))
+        rooflines = []
+        for accelerator, seconds, batch in zip(accelerators, steps.seconds, steps.batch, strict=True):
+            known = np.flatnonzero(np.isfinite(seconds))
+            rooflines.append(fit_roofline(operators.take(known), accelerator, batch[known], seconds[known]))
+        return cls(rules, accelerators, tuple(members), tuple(rooflines))
 
     def log_seconds(self, operators: DistinctOperators, batch: Floats | None = None) -> Floats:
         """(M, n) predicted log seconds of a step of `batch` (M, n) samples, else of each cluster's typical batch."""
@@ -116,9 +125,11 @@ class OperatorTimes:
         if batch is None:
             typical = np.array([a.batch for a in self.accelerators])
             batch = np.repeat(typical[:, None], operators.counts.shape[0], axis=1)
-        predicted: Floats = np.mean(
-            [apply_member(self.rules, w, operators, self.accelerators, batch) for w in self.members], axis=0
-        )
+        batch = np.nan_to_num(batch, nan=1.0)
+        networks = [apply_member(self.rules, w, operators, self.accelerators, batch) for w in self.members]
+        rooflines = [own.log_seconds(operators, b) for own, b in zip(self.rooflines, batch, strict=True)]
+        share = self.rules.roofline_share
+        predicted: Floats = (1 - share) * np.mean(networks, axis=0) + share * np.stack(rooflines)
         return predicted
 
     def save(self, path: Path) -> None:
@@ -126,6 +137,7 @@ class OperatorTimes:
         from safetensors.numpy import save
 
         arrays = {f"{m}.{name}": value for m, weights in enumerate(self.members) for name, value in weights.items()}
+        arrays["rooflines"] = np.stack([own.coefficients for own in self.rooflines])
         about = {"rules": self.rules.model_dump(), "accelerators": [asdict(a) for a in self.accelerators]}
         with replacing(path) as temporary:
             temporary.write_bytes(save(arrays, metadata={"operator_times": json.dumps(about)}))
@@ -144,9 +156,12 @@ class OperatorTimes:
                 about = json.loads((file.metadata() or {})["operator_times"])
                 rules = TimingRules(**about["rules"])
                 members: list[Weights] = [{} for _ in range(rules.members)]
-                for key in file.keys():  # noqa: SIM118
+                coefficients = file.get_tensor("rooflines")
+                for key in sorted(set(file.keys()) - {"rooflines"}):
                     member, _, name = key.partition(".")
                     members[int(member)][name] = file.get_tensor(key)
-            return cls(rules, tuple(Accelerator(**a) for a in about["accelerators"]), tuple(members))
+            accelerators = tuple(Accelerator(**a) for a in about["accelerators"])
+            rooflines = tuple(FittedRoofline(a, c) for a, c in zip(accelerators, coefficients, strict=True))
+            return cls(rules, accelerators, tuple(members), rooflines)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(f"{path}: no operator times written by this program ({error}); fit them again") from None

@@ -128,7 +128,7 @@ def apply_member(
     network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     network.eval()
     with torch.no_grad():
-        samples = torch.from_numpy(np.nan_to_num(batch, nan=1.0).T.copy()).float()
+        samples = torch.from_numpy(batch.T.copy()).float()
         result: Floats = network(_inputs(operators, accelerators), samples).numpy().T.astype(np.float64)
     return result
 
