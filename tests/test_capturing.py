@@ -15,6 +15,7 @@ from mfcp.data.schema import SCHEMA
 from mfcp.data.tables import read_table, write_tables
 from mfcp.emulator import zoo
 from mfcp.tasks import modules
+from mfcp.tasks.capture import NODE_COLUMNS
 from mfcp.tasks.scaling import at_batch
 
 NET = '''
@@ -113,6 +114,12 @@ def test_a_model_of_the_zoo(folder, capsys):
     assert (code, err) == (0, "")
     assert "counted as other" not in out
     nodes = read_graphs(folder / "log")["nodes"]
+    ingested, _ = zoo.capture_all([v for v in zoo.variants() if v.graph_id == "bert-mini@32"])
+    columns = list(NODE_COLUMNS)
+    own = nodes[nodes["graph_id"] == "bert-mini@32"].reset_index(drop=True)
+    assert own[columns].astype(ingested[columns].dtypes).equals(ingested[columns])
+    assert "bert-mini@32: holds for batch 1 only: larger batches run 91 operators instead of 79" in out
+    assert len(at_batch(nodes[nodes["graph_id"] == "bert-mini@32/batch"], 8)) == 91
     step = nodes[nodes["graph_id"] == "bert-mini@32/train"]
     assert "nll_loss_forward" in set(step["op"])  # it has labels, and so its own loss
     assert step["flops"].sum() == 3 * step.loc[step["part"] == "forward", "flops"].sum()

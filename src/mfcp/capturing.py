@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import torch
 
     from mfcp.data.captured import Model
+    from mfcp.tasks.scaling import Captured
+
+    Graphs = tuple[Captured, Captured | None, Captured | None]
 
 OPTIMIZERS = ("adam", "adamw", "sgd")  # static: --help imports no torch
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool")
@@ -129,7 +132,7 @@ def _of_onnx(options: argparse.Namespace, path: Path) -> Model:
     named = {name: shape for name, shape, _ in parsed if name}
     shapes = [shape for _, shape, _ in parsed]
     forward = capture_onnx(path, options.name or path.stem, shapes=_all_or_none(named, shapes))
-    return _made(options, path.stem, (forward, None), forward.batch, _input_size(shapes[0]) if shapes else None)
+    return _made(options, path.stem, (forward, None, None), forward.batch, _input_size(shapes[0]) if shapes else None)
 
 
 def _of_module(options: argparse.Namespace, path: Path, name: str) -> Model:
@@ -154,29 +157,32 @@ def _all_or_none(named: dict[str, Any], listed: list[Any]) -> Any:
     return named or listed
 
 
-def _graphs(options: argparse.Namespace, module: torch.nn.Module, inputs: Any, labelled: Any, name: str) -> Any:
-    """The forward pass, and the training step unless the task is inference."""
-    from mfcp.data.captured import TRAINING
+def _graphs(options: argparse.Namespace, module: torch.nn.Module, inputs: Any, labelled: Any, name: str) -> Graphs:
+    """The forward pass of one sample and of larger batches, and the training step unless the task is inference."""
+    from mfcp.data.captured import BATCHES, TRAINING
     from mfcp.progress import progress
-    from mfcp.tasks.scaling import capture_scaled
+    from mfcp.tasks.scaling import capture_scaled, one_sample
 
     if options.phase == "infer":
         _refuse(options, "optimizer")
     with progress(f"capture {name}"):
-        forward = capture_scaled(module, inputs, name)
+        scaled = capture_scaled(module, inputs, name)
+        forward = one_sample(module, inputs, scaled)
+        batched = None if forward is scaled else scaled.renamed(name + BATCHES)
         if options.phase == "infer":
-            return forward, None
-        return forward, capture_scaled(module, labelled, name + TRAINING, optimizer=options.optimizer or "adamw")
+            return forward, batched, None
+        step = capture_scaled(module, labelled, name + TRAINING, optimizer=options.optimizer or "adamw")
+    return forward, batched, step
 
 
 def _made(
-    options: argparse.Namespace, name: str, graphs: Any, batch: int, size: int | None, domain: str | None = None
+    options: argparse.Namespace, name: str, graphs: Graphs, batch: int, size: int | None, domain: str | None = None
 ) -> Model:
     from mfcp.data.captured import Model
 
-    forward, step = graphs
+    forward, batched, step = graphs
     optimizer = None if step is None else options.optimizer or "adamw"
-    return Model(name, forward, step, optimizer, options.batch or batch, size, domain)
+    return Model(name, forward, step, optimizer, options.batch or batch, size, domain, batched)
 
 
 def _input_size(shape: Shape) -> int | None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _PRECISION = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
 _LAYERS = ("convolution", "addmm", "mm")
-TRAINING = "/train"
-"""Ends the name of the graph of a task's training step."""
+TRAINING, BATCHES = "/train", "/batch"
+"""End the names of the further graphs of a task: its training step, and the forward pass of batches above one."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Model:
 
     Attributes:
         name: of the model.
-        forward: its forward pass.
+        forward: its forward pass, of one sample.
+        batched: its forward pass where larger batches run other operators.
         step: its training step with `optimizer`; None where it only infers.
         batch: samples of one step.
         input_size: pixels of a side or tokens, where known.
@@ -47,11 +48,12 @@ class Model:
     batch: int
     input_size: int | None = None
     domain: str | None = None
+    batched: Captured | None = None
 
     @property
     def graphs(self) -> list[Captured]:
-        """Its graphs: the forward pass, and the training step where there is one."""
-        return [self.forward] if self.step is None else [self.forward, self.step]
+        """Its graphs: the forward pass, and the further ones that there are."""
+        return [graph for graph in (self.forward, self.batched, self.step) if graph is not None]
 
     def tables(self) -> Tables:
         """Tables nodes, edges and tasks with this model alone."""
@@ -86,7 +88,7 @@ def add_model(folder: Path, model: Model, *, replace: bool) -> None:
         DataError: the folder has a task or graph of that name and `replace` is off, or cannot be written.
     """
     name = model.forward.graph_id
-    ours = {"nodes": ("graph_id", name, name + TRAINING), "edges": ("graph_id", name, name + TRAINING)}
+    ours = dict.fromkeys(("nodes", "edges"), ("graph_id", name, name + TRAINING, name + BATCHES))
     merged: dict[Path, pd.DataFrame] = {}
     for table, rows in model.tables().items():
         path = find_table(folder, table)

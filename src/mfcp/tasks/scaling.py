@@ -8,7 +8,7 @@ comparison of all samples with all others, is told by an output of which two sid
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -46,6 +46,10 @@ class Captured:
     def graph_id(self) -> str:
         """Name of the graph."""
         return str(self.nodes["graph_id"].iloc[0])
+
+    def renamed(self, graph_id: str) -> Captured:
+        """The same graph by another name."""
+        return replace(self, nodes=self.nodes.assign(graph_id=graph_id), edges=self.edges.assign(graph_id=graph_id))
 
 
 def capture_scaled(
@@ -107,6 +111,22 @@ def scale(run: Pass, batch: int) -> Captured:
     columns: dict[str, Any] = {column: slope + fixed[f"{column}_fixed"] for column, slope in slopes.items()}
     columns["shape"] = [shapes[pair] for pair in zip(nodes["shape"], others["shape"], strict=True)]
     return Captured(nodes.assign(**columns, **fixed), edges, batch)
+
+
+def one_sample(
+    module: torch.nn.Module | torch.export.ExportedProgram, example_inputs: Inputs, scaled: Captured
+) -> Captured:
+    """The forward pass at batch 1, as published tables have it; `scaled` itself where that runs the same operators.
+
+    At batch 1 some operators need no copy of their input: reordering sides leaves memory in order when one is 1.
+    """
+    if scaled.only:
+        return scaled
+    resized = tree_map_only(torch.Tensor, lambda tensor: _resize(tensor, 1), example_inputs)
+    nodes, edges = capture(module, resized, scaled.graph_id)
+    if _same(nodes, edges, scaled.nodes, scaled.edges):
+        return scaled
+    return _single(nodes, edges, 1, f"larger batches run {len(scaled.nodes)} operators instead of {len(nodes)}")
 
 
 def at_batch(nodes: pd.DataFrame, batch: int) -> pd.DataFrame:
