@@ -176,6 +176,24 @@ def test_an_exported_program_is_a_module_too():
     assert {value.device.type for value in program.state_dict.values()} == {"cpu"}
 
 
+@pytest.mark.parametrize("optimizer", [None, "adamw"])
+def test_values_that_are_looked_at_only_where_nothing_traces_are_no_obstacle(optimizer):
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x, mask):
+            if not torch.compiler.is_compiling() and mask.all():
+                return self.layer(x)
+            return self.layer(x) * mask
+
+    inputs = {"x": torch.empty(3, 4), "mask": torch.ones(3, 4)}
+    nodes, _ = capture(Masked(), inputs, "g", optimizer=optimizer)
+    assert list(nodes["op"])[:2] == ["addmm", "mul"]
+    assert set(nodes["part"]) == ({"forward"} if optimizer is None else {"forward", "backward", "optimizer"})
+
+
 class OfValues(torch.nn.Module):
     def forward(self, x):
         return x * 2 if x.sum().item() > 0 else x
@@ -215,9 +233,10 @@ class OfItsOwn(torch.nn.Module):
         ("model", {}, "expected a torch.nn.Module or an exported program, got str"),
     ],
 )
-def test_a_pass_that_fails_names_the_operator_and_the_remedy(model, options, words):
+def test_a_pass_that_fails_names_the_operator_and_the_remedy(model, options, words, capfd):
     with pytest.raises(DataError, match=words):
         capture(model, [torch.empty(3, 4)], "g", **options)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_unknown_optimizer_is_a_setting():

@@ -25,7 +25,7 @@ import pandas as pd
 import torch
 
 from mfcp.errors import DataError, SettingsError
-from mfcp.tasks.modules import META, forward, on_meta, training_step, without_weights
+from mfcp.tasks.modules import META, forward, on_meta, traced, training_step, without_weights
 from mfcp.tasks.recording import Recorder
 
 NODE_COLUMNS = ("graph_id", "node_id", "op", "flops", "bytes_read", "bytes_written", "output_numel", "param_count")
@@ -63,8 +63,7 @@ def capture(
     """
     inputs = on_meta(example_inputs)
 
-    def run(new_tensors: AbstractContextManager[Any]) -> Recorder:
-        twin = without_weights(module)
+    def run(twin: torch.nn.Module, new_tensors: AbstractContextManager[Any]) -> Recorder:
         recorder = Recorder(twin)
         try:
             with new_tensors:
@@ -79,9 +78,16 @@ def capture(
         return recorder
 
     try:
-        recorder = run(nullcontext())
+        recorder = run(without_weights(module), nullcontext())
     except DataError:
-        recorder = run(META)  # some modules make tensors in their pass without a device: put them where the rest is
+        try:  # some modules make tensors in their pass without a device: put them where the rest is
+            recorder = run(without_weights(module), META)
+        except DataError as failure:
+            # Others look at values only where they are not traced, as transformers does at masks.
+            program = traced(without_weights(module), inputs, training=optimizer is not None)
+            if program is None:
+                raise failure from failure.__cause__
+            recorder = run(program, nullcontext())
     return as_tables(graph_id, recorder.nodes, recorder.edges)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import logging
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -81,6 +83,22 @@ def forward(module: torch.nn.Module, inputs: Any, recorder: Recorder) -> None:
     _set_mode(module, training=False)
     with torch.no_grad(), recorder:
         _call(module, inputs)
+
+
+def traced(module: torch.nn.Module, inputs: Any, *, training: bool) -> torch.nn.Module | None:
+    """What `torch.export` makes of a module; None where it fails, and without a word."""
+    _set_mode(module, training=training)
+    arguments: tuple[Any, Any] = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), None)
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(StringIO()):  # it prints its graph when it fails
+            warnings.simplefilter("ignore")
+            return torch.export.export(module, *arguments, strict=False).module()
+    except Exception:
+        return None
+    finally:
+        logging.disable(disabled)
 
 
 def training_step(

@@ -76,6 +76,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "ones_like",
         "full_like",
         "new_zeros",
+        "new_ones",
         "rand",
         "fill",
     ),
