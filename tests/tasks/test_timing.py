@@ -10,6 +10,7 @@ from graphs_by_hand import join, tables
 
 from mfcp.errors import DataError
 from mfcp.tasks.graphs import build_graphs
+from mfcp.tasks.operators import OPERATORS
 from mfcp.tasks.roofline import Accelerator, graph_roofline
 from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
 
@@ -95,6 +96,21 @@ def test_what_is_saved_is_loaded(graphs, fitted, tmp_path):
     (tmp_path / "other.safetensors").write_bytes(b"no such thing")
     with pytest.raises(DataError, match=r"other\.safetensors: no operator times"):
         OperatorTimes.load(tmp_path / "other.safetensors")
+
+
+def test_a_file_outlives_operators_that_become_known(graphs, fitted, tmp_path, monkeypatch):
+    """Codes of operators are positions in a list that grows; a file goes by their names."""
+    from mfcp.tasks import timing
+
+    monkeypatch.setattr(timing, "OPERATORS", ("other", "an_older_one", *OPERATORS[1:]))
+    older = {
+        name: np.insert(values, 1, 7.0, axis=0) if name in {"of_operator.weight", "launch.weight"} else values
+        for name, values in fitted.members[0].items()
+    }
+    replace(fitted, members=(older,)).save(tmp_path / "times.safetensors")
+    monkeypatch.undo()
+    loaded = OperatorTimes.load(tmp_path / "times.safetensors")
+    assert np.array_equal(loaded.log_seconds(graphs.distinct), fitted.log_seconds(graphs.distinct))
 
 
 def test_a_cluster_without_any_time_is_refused(graphs):

@@ -7,11 +7,13 @@ priors would have had. Runs then correct it, as a linear model with Gaussian coe
     log t = prior(x) + a + b · size(x) + Σ_i c_i (log t_i - log roofline_i)(x) + noise
 
 t_i are predicted times on known clusters, that is, frozen features of the graph; the c_i say which of them this one
-resembles. The coefficients' scale and the noise are those of largest evidence on a small grid.
+resembles. The scale of the c_i and the noise are averaged over a small grid by their evidence; the noise is expected
+about where the known clusters' priors were off.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +29,10 @@ from mfcp.tasks.timing import OperatorTimes
 
 Floats = NDArray[np.float64]
 
-_LEVEL_SD, _SLOPE_SD = 1.0, 0.1
-_COEFFICIENT_SD = (0.03, 0.1, 0.3, 1.0)
+_LEVEL_SD, _SLOPE_SD = 1.0, 0.1  # of levels that runs are to find; of log time per deviation of log size
+_LEAST_LEVEL_SD = 0.3  # of a prior: figures say nothing about software, and a compiler alone is worth a factor
+_COEFFICIENT_SD = (0.01, 0.03, 0.1, 0.3)
+_NOISE_LOG_SD = 0.5
 _NOISE_SD = (0.03, 0.06, 0.1, 0.15, 0.25, 0.4)
 _FIGURE_SCALE = 1.0  # e-fold: clusters whose peak and bandwidth differ by more say little about each other
 
@@ -117,7 +121,7 @@ class NewCluster:
         )
         centre, scale = typical.mean(axis=0), np.maximum(typical.std(axis=0), 1e-6)
         phi = np.column_stack([np.ones(n), (raw - centre) / scale])
-        mean, covariance, noise = _posterior(phi, np.log(seconds) - prior, start.prior_sd)
+        mean, covariance, noise = _posterior(phi, np.log(seconds) - prior, float(start.prior_sd[1]))
         return cls(accelerator, weights, start.prior_sd, centre, scale, mean, covariance, noise, n)
 
     def predict(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> Prediction:
@@ -195,10 +199,7 @@ def _resemblance(accelerator: Accelerator, others: Sequence[Accelerator]) -> Flo
 
 
 def _prior_sd(known: OperatorTimes, reference: DistinctOperators, accelerator: Accelerator) -> Floats:
-    """(2,) spread of levels and of single tasks: how far each known cluster's prior from the others is off.
-
-    Each cluster counts by its resemblance to the new one, but at least as much as one in ten.
-    """
+    """(2,) spread of levels and of single tasks: how far each known cluster's prior from the others is off."""
     K = len(known.accelerators)
     if K < 2:
         return np.array([_LEVEL_SD, _NOISE_SD[-1]])
@@ -212,25 +213,26 @@ def _prior_sd(known: OperatorTimes, reference: DistinctOperators, accelerator: A
         off.append(factors[:, others] @ weights - factors[:, i])
     level = np.array([o.mean() for o in off])
     single = np.array([o.std() for o in off])
-    # The mean of K levels is itself uncertain: a new one is drawn from a t distribution, here by its variance.
-    return np.array([np.sqrt((level**2).mean() * (1 + 1 / K)), np.sqrt((single**2).mean())])
+    # A new level is drawn like the K known ones, whose mean is itself uncertain.
+    spread = max(float(np.sqrt((level**2).mean() * (1 + 1 / K))), _LEAST_LEVEL_SD)
+    return np.array([spread, np.sqrt((single**2).mean())])
 
 
-def _posterior(phi: Floats, target: Floats, prior_sd: Floats) -> tuple[Floats, Floats, float]:
-    """Mean and covariance of coefficients, and the noise, at the scales of largest evidence."""
+def _posterior(phi: Floats, target: Floats, usual_noise: float) -> tuple[Floats, Floats, float]:
+    """Mean and covariance of coefficients, and the noise, averaged over scales by their evidence."""
     n, d = phi.shape
-    best: tuple[float, Floats, Floats, float] | None = None
-    for coefficient_sd in _COEFFICIENT_SD:
-        scale = np.concatenate([[max(_LEVEL_SD, prior_sd[0])], [_SLOPE_SD], np.full(d - 2, coefficient_sd)])
-        for noise in _NOISE_SD:
-            cover = (phi * scale**2) @ phi.T + noise**2 * np.eye(n)
-            factor = np.linalg.cholesky(cover)
-            solved = np.linalg.solve(factor, target)
-            # A vague prior on the noise about a usual error keeps five runs from claiming certainty.
-            vague = 0.5 * (np.log(noise / 0.1) / 0.7) ** 2
-            evidence = -0.5 * solved @ solved - np.log(np.diag(factor)).sum() - vague
-            if best is None or evidence > best[0]:
-                gain = (phi * scale**2).T @ np.linalg.inv(cover)
-                best = evidence, gain @ target, np.diag(scale**2) - gain @ (phi * scale**2), noise
-    assert best is not None
-    return best[1:]
+    log_evidence, means, seconds, variances = [], [], [], []
+    for coefficient_sd, noise in itertools.product(_COEFFICIENT_SD, _NOISE_SD):
+        scale = np.concatenate([[_LEVEL_SD, _SLOPE_SD], np.full(d - 2, coefficient_sd)]) ** 2
+        cover = (phi * scale) @ phi.T + noise**2 * np.eye(n)
+        gain = np.linalg.solve(cover, phi * scale).T
+        vague = ((np.log(noise / usual_noise)) / _NOISE_LOG_SD) ** 2
+        log_evidence.append(-0.5 * (target @ np.linalg.solve(cover, target) + np.linalg.slogdet(cover)[1] + vague))
+        means.append(gain @ target)
+        seconds.append(np.diag(scale) - gain @ (phi * scale) + np.outer(means[-1], means[-1]))
+        variances.append(noise**2)
+    weight = np.exp(np.array(log_evidence) - max(log_evidence))
+    weight /= weight.sum()
+    mean = weight @ np.array(means)
+    covariance = np.tensordot(weight, np.array(seconds), axes=1) - np.outer(mean, mean)
+    return mean, covariance, float(np.sqrt(weight @ np.array(variances)))

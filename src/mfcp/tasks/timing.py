@@ -28,10 +28,13 @@ from mfcp.errors import DataError
 from mfcp.files import replacing
 from mfcp.tasks.distinct import DistinctOperators
 from mfcp.tasks.graphs import OperatorGraphs
+from mfcp.tasks.operators import CLASS_NAMES, OPERATORS
 from mfcp.tasks.roofline import Accelerator, FittedRoofline, fit_roofline
 
 Floats = NDArray[np.float64]
 Weights = dict[str, NDArray[np.float32]]
+
+_PER_OPERATOR = ("of_operator.weight", "launch.weight")
 
 
 class TimingRules(BaseModel):
@@ -138,7 +141,8 @@ class OperatorTimes:
 
         arrays = {f"{m}.{name}": value for m, weights in enumerate(self.members) for name, value in weights.items()}
         arrays["rooflines"] = np.stack([own.coefficients for own in self.rooflines])
-        about = {"rules": self.rules.model_dump(), "accelerators": [asdict(a) for a in self.accelerators]}
+        vocabulary = {"operators": OPERATORS, "classes": CLASS_NAMES}
+        about = vocabulary | {"rules": self.rules.model_dump(), "accelerators": [asdict(a) for a in self.accelerators]}
         with replacing(path) as temporary:
             temporary.write_bytes(save(arrays, metadata={"operator_times": json.dumps(about)}))
 
@@ -147,21 +151,35 @@ class OperatorTimes:
         """What `save` wrote.
 
         Raises:
-            DataError: no such file, or not one of these.
+            DataError: no such file, not one of these, or of other classes of operators.
         """
         from safetensors import SafetensorError, safe_open
 
         try:
             with safe_open(path, framework="numpy") as file:
                 about = json.loads((file.metadata() or {})["operator_times"])
+                if tuple(about["classes"]) != CLASS_NAMES:
+                    raise DataError(f"{path}: made for other classes of operators; fit it again")
                 rules = TimingRules(**about["rules"])
                 members: list[Weights] = [{} for _ in range(rules.members)]
                 coefficients = file.get_tensor("rooflines")
                 for key in sorted(set(file.keys()) - {"rooflines"}):
                     member, _, name = key.partition(".")
-                    members[int(member)][name] = file.get_tensor(key)
+                    members[int(member)][name] = _by_name(name, file.get_tensor(key), about["operators"])
             accelerators = tuple(Accelerator(**a) for a in about["accelerators"])
             rooflines = tuple(FittedRoofline(a, c) for a, c in zip(accelerators, coefficients, strict=True))
             return cls(rules, accelerators, tuple(members), rooflines)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(f"{path}: no operator times written by this program ({error}); fit them again") from None
+
+
+def _by_name(weight: str, values: NDArray[np.float32], operators: list[str]) -> NDArray[np.float32]:
+    """A weight whose rows are operators, with the rows of today's list; new operators start where training does."""
+    if weight not in _PER_OPERATOR:
+        return values
+    rows = np.zeros((len(OPERATORS), values.shape[1]), np.float32)
+    place = {name: row for row, name in enumerate(operators)}
+    for row, name in enumerate(OPERATORS):
+        if name in place:
+            rows[row] = values[place[name]]
+    return rows
