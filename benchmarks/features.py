@@ -284,7 +284,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=TimingRules().members, help="networks in a mean")
     parser.add_argument("--quick", action="store_true", help="one fold of the first seed, one network")
     parser.add_argument("--clusters", action="store_true", help="a row for every cluster, too")
-    parser.add_argument("--no-curve", action="store_true", help="without the clusters with few runs")
+    parser.add_argument("--tables", default="infer,curve,train", help="which to print")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--out", type=Path, help="folder for plots")
     arguments = parser.parse_args()
@@ -296,8 +296,9 @@ def main() -> None:
     members = 1 if arguments.quick else arguments.members
     STATE.update(graphs=graphs, logs=logs, members=members, totals=totals(graphs), histograms=histograms(graphs))
     print_speed(tables, graphs, logs["infer"])
+    wanted = ["infer"] if arguments.quick else arguments.tables.split(",")
     folds_ = range(1 if arguments.quick else FOLDS)
-    for phase in ["infer"] if arguments.quick else list(logs):
+    for phase in [p for p in logs if p in wanted]:
         jobs = [(compare, phase, s, f, model) for s in seeds for f in folds_ for model in ("network", "trees", "rest")]
         predictions = gather(run(jobs, arguments.processes), seeds)
         print_table(phase, seeds, predictions, arguments.clusters)
@@ -305,9 +306,9 @@ def main() -> None:
             plot(
                 arguments.out / "times.png", lambda axes, p=predictions[SHIPPED][0]: draw_times(axes, p, logs["infer"])
             )
-        if phase == "infer" and not (arguments.quick or arguments.no_curve):
-            left_out = [(curve, c, f) for c in range(len(logs["infer"].clusters)) for f in range(CURVE_FOLDS)]
-            print_curve(list(run(left_out, arguments.processes).values()), arguments.out)
+    if "curve" in wanted:
+        left_out = [(curve, c, f) for c in range(len(logs["infer"].clusters)) for f in range(CURVE_FOLDS)]
+        print_curve(list(run(left_out, arguments.processes).values()), arguments.out)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.pool import TaskPool, draw_settings, split_tasks
+from mfcp.data.pool import TaskPool, draw_settings, split_groups, split_tasks
 from mfcp.data.study import PARTS, Study
 from mfcp.data.tables import Tables
+from mfcp.matching.problem import Ints
 from mfcp.registry import FamilyField
 from mfcp.tasks.encoder import Encoder
-from mfcp.tasks.features import TaskFeatures
+from mfcp.tasks.features import TaskFeatures, TaskTimes
 
 
 class FeaturizeRules(BaseModel):
@@ -47,12 +48,13 @@ def featurize(
     source, index = np.unique(pool.source_task, return_inverse=True)
     log_samples = np.log(pool.samples)
     described = TaskFeatures.of(tables, source)
+    times = _times(pool, index) if rules.encoder.learns_times else None
     names: tuple[str, ...] = ()
     Z = []
     for seed, part in zip(rules.seeds, split, strict=True):
         train = np.zeros(len(source), bool)
         train[index[part == PARTS["train"]]] = True
-        names, encoded = described.encode(train, rules.encoder, seed)
+        names, encoded = described.encode(train, rules.encoder, seed, times)
         Z.append(np.column_stack([encoded[index], log_samples]))
         advance()
     return Study(
@@ -63,3 +65,17 @@ def featurize(
         Z=np.stack(Z),
         feature_names=(*names, "log_samples"),
     )
+
+
+def _times(pool: TaskPool, index: Ints) -> TaskTimes:
+    """Observed seconds per sample of the source tasks that `index` (n,) names, the mean over replicas in log time."""
+    count = int(index.max()) + 1
+    rows = []
+    for own, allowed in zip(pool.T, pool.allowed, strict=True):
+        log = np.log(np.where(allowed, own, 1.0) / pool.samples)
+        total, number = (np.bincount(index[allowed], w, count) for w in (log[allowed], np.ones(allowed.sum())))
+        rows.append(np.where(number > 0, np.exp(total / np.maximum(number, 1)), np.nan))
+    own_group = split_groups(pool)
+    group = np.empty(count, own_group.dtype)
+    group[index] = own_group
+    return TaskTimes(np.array(rows), group)

@@ -1,7 +1,7 @@
-"""Encoders: a family of maps from operator graphs to feature vectors, learned without measured times.
+"""Encoders: a family of maps from operator graphs to feature vectors.
 
-What is learned from is the graph alone, so a vector can leak no label and heads on top of it can be
-cross-fitted honestly (docs/decisions/0030).
+`gnn` learns from the graphs alone, so a vector can leak no label and heads on top of it can be cross-fitted honestly
+(docs/decisions/0030). `timed` learns from measured times of training tasks (docs/decisions/0035).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from mfcp.errors import DataError
 from mfcp.files import replacing
 from mfcp.registry import Registered
 from mfcp.tasks.graphs import OperatorGraphs
+from mfcp.tasks.roofline import Accelerator, graph_roofline
+
+if TYPE_CHECKING:
+    from mfcp.tasks.timing import TimingRules
 
 Floats = NDArray[np.float64]
 
@@ -71,9 +75,21 @@ class FittedEncoder:
 class Encoder(Registered):
     """Settings of an encoder, and how to train and apply it."""
 
+    learns_times: ClassVar[bool] = False
+
     @abstractmethod
-    def fit(self, graphs: OperatorGraphs, train: NDArray[np.int64], *, seed: int) -> FittedEncoder:
-        """Train on the graphs at positions `train`; the same arguments give the same weights."""
+    def fit(
+        self, graphs: OperatorGraphs, train: NDArray[np.int64], *, seed: int, seconds: Floats | None = None
+    ) -> FittedEncoder:
+        """Train on the graphs at positions `train`; the same arguments give the same weights.
+
+        Args:
+            graphs: all graphs.
+            train: positions of those to learn from.
+            seed: of the training.
+            seconds: (M, G) measured seconds per sample, nan where unknown; read where `learns_times`, and only of
+                training graphs.
+        """
 
     @abstractmethod
     def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
@@ -85,7 +101,9 @@ class NoEncoder(Encoder):
 
     name: ClassVar[str] = "none"
 
-    def fit(self, graphs: OperatorGraphs, train: NDArray[np.int64], *, seed: int) -> FittedEncoder:
+    def fit(
+        self, graphs: OperatorGraphs, train: NDArray[np.int64], *, seed: int, seconds: Floats | None = None
+    ) -> FittedEncoder:
         """Nothing to train."""
         return FittedEncoder(self, {})
 
@@ -109,7 +127,9 @@ class GnnEncoder(Encoder):
     lr: float = Field(0.01, gt=0)
     weight_decay: float = Field(0.01, ge=0)
 
-    def fit(self, graphs: OperatorGraphs, train: NDArray[np.int64], *, seed: int) -> FittedEncoder:
+    def fit(
+        self, graphs: OperatorGraphs, train: NDArray[np.int64], *, seed: int, seconds: Floats | None = None
+    ) -> FittedEncoder:
         """Train on the roofline times of the graphs at positions `train`; about five seconds on one core.
 
         Raises:
@@ -126,6 +146,64 @@ class GnnEncoder(Encoder):
         from mfcp.tasks.network import apply_network
 
         return apply_network(self, weights, graphs.coarse, roofline_times(graphs))[0]
+
+
+class TimedEncoder(Encoder):
+    """Networks trained on measured times, see `mfcp.tasks.timing`; the vector is a log time per cluster of the log.
+
+    Clusters have no public figures here: each one's roofline is a nominal one, scaled to its median time.
+    """
+
+    name: ClassVar[str] = "timed"
+    learns_times: ClassVar[bool] = True
+    hidden: int = Field(64, ge=1)
+    epochs: int = Field(40, ge=1)
+    networks: int = Field(1, ge=1, description="whose mean counts")
+
+    def fit(
+        self, graphs: OperatorGraphs, train: NDArray[np.int64], *, seed: int, seconds: Floats | None = None
+    ) -> FittedEncoder:
+        """Train on the times of the graphs at positions `train`; a cluster without any is left out.
+
+        Raises:
+            DataError: no time to learn from.
+        """
+        from mfcp.tasks.timing import MeasuredSteps, OperatorTimes
+
+        own = np.empty((0, 0)) if seconds is None else seconds[:, train]
+        own = own[np.isfinite(own).any(axis=1)]
+        if not own.size:
+            raise DataError("no training task has a graph and a time to learn from; choose featurize.encoder: gnn")
+        operators = graphs.distinct.take(train)
+        steps = MeasuredSteps(train, np.where(np.isfinite(own), 1.0, np.nan), own)
+        slower = np.nanmedian(np.log(own) - graph_roofline(operators, [_NOMINAL], np.ones((1, len(train)))), axis=1)
+        figures = np.outer(np.exp(-slower), [_NOMINAL.peak, _NOMINAL.bandwidth])
+        fitted = OperatorTimes.fit(graphs, _accelerators(figures), steps, seed=seed, rules=self._rules())
+        weights = {f"{m}.{name}": value for m, own in enumerate(fitted.members) for name, value in own.items()}
+        return FittedEncoder(self, weights | {"figures": figures.astype(np.float32)})
+
+    def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
+        """(G, M) predicted log seconds per sample."""
+        from mfcp.tasks.timing import OperatorTimes
+
+        members: list[dict[str, NDArray[np.float32]]] = [{} for _ in range(self.networks)]
+        for key in weights.keys() - {"figures"}:
+            member, _, name = key.partition(".")
+            members[int(member)][name] = weights[key]
+        accelerators = _accelerators(weights["figures"].astype(np.float64))
+        return OperatorTimes(self._rules(), accelerators, tuple(members)).log_seconds(graphs.distinct).T
+
+    def _rules(self) -> TimingRules:
+        from mfcp.tasks.timing import TimingRules
+
+        return TimingRules(hidden=self.hidden, epochs=self.epochs, members=self.networks, roofline_share=0.0)
+
+
+_NOMINAL = Accelerator(peak=1e13, bandwidth=5e11)
+
+
+def _accelerators(figures: Floats) -> tuple[Accelerator, ...]:
+    return tuple(Accelerator(float(peak), float(bandwidth)) for peak, bandwidth in figures)
 
 
 def roofline_times(graphs: OperatorGraphs) -> Floats:

@@ -7,7 +7,7 @@ standardised, which is left to the consumer, on its training tasks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,21 +151,64 @@ class TaskFeatures:
             graphs = build_graphs(nodes, edges) if len(nodes) else None
         return cls(tasks, graphs, *describe_tasks(tasks, graphs, histograms=histograms))
 
-    def encode(self, train: NDArray[np.bool_], encoder: Encoder, seed: int) -> tuple[tuple[str, ...], Floats]:
+    def encode(
+        self, train: NDArray[np.bool_], encoder: Encoder, seed: int, times: TaskTimes | None = None
+    ) -> tuple[tuple[str, ...], Floats]:
         """Descriptors and, beside them, the encoder's vector of each task's graph, fitted on training graphs only.
+
+        Where the encoder learns from times, the vectors of training tasks are out of fold: each comes from an encoder
+        that saw no task of its family, as is the case for every other task (docs/decisions/0035).
 
         Args:
             train: (n,) which tasks may be learned from.
             encoder: member of the encoder family.
             seed: of the encoder's training.
+            times: of all tasks, needed by encoders that learn from them.
         """
         if self.graphs is None:
             return self.names, self.described
         at = graph_positions(self.tasks, self.graphs)
-        learned = np.unique(at[train & (at >= 0)])
-        vectors = encoder.fit(self.graphs, learned, seed=seed).transform(self.graphs)
-        z = np.where((at >= 0)[:, None], vectors[at], 0.0)
+        seconds = None if times is None else _by_graph(times.seconds, at, train, len(self.graphs.graph_id))
+
+        def vectors(learn: NDArray[np.bool_]) -> Floats:
+            graphs = cast("OperatorGraphs", self.graphs)
+            fitted = encoder.fit(graphs, np.unique(at[learn & (at >= 0)]), seed=seed, seconds=seconds)
+            return np.where((at >= 0)[:, None], fitted.transform(graphs)[at], 0.0)
+
+        z = vectors(train)
+        if encoder.learns_times and times is not None:
+            for own in _folds(times.group, train, seed):
+                z[own] = vectors(train & ~own)[own]
         return (*self.names, *(f"z{k}" for k in range(z.shape[1]))), np.concatenate([self.described, z], axis=1)
+
+
+@dataclass(frozen=True)
+class TaskTimes:
+    """(M, n) measured seconds per sample of n tasks, nan where unknown, and (n,) what a fold keeps together."""
+
+    seconds: Floats
+    group: NDArray[np.str_]
+
+
+_FOLDS = 4
+
+
+def _folds(group: NDArray[np.str_], train: NDArray[np.bool_], seed: int) -> list[NDArray[np.bool_]]:
+    """Masks (n,) of the training tasks by fold, groups whole; none where there are fewer groups than folds."""
+    names = np.random.default_rng([seed, 0xF01D]).permutation(np.unique(group[train]))
+    if len(names) < _FOLDS:
+        return []
+    return [train & np.isin(group, names[k::_FOLDS]) for k in range(_FOLDS)]
+
+
+def _by_graph(seconds: Floats, at: NDArray[np.int64], train: NDArray[np.bool_], count: int) -> Floats:
+    """(M, count) geometric mean over the training tasks of each graph, nan where there is none."""
+    rows = []
+    for own in seconds:
+        known = train & (at >= 0) & np.isfinite(own)
+        total, number = (np.bincount(at[known], w, count) for w in (np.log(own[known]), np.ones(known.sum())))
+        rows.append(np.where(number > 0, np.exp(total / np.maximum(number, 1)), np.nan))
+    return np.array(rows)
 
 
 def build_features(

@@ -79,7 +79,7 @@ class OperatorTimes:
     rules: TimingRules
     accelerators: tuple[Accelerator, ...]
     members: tuple[Weights, ...]
-    rooflines: tuple[FittedRoofline, ...]
+    rooflines: tuple[FittedRoofline, ...] = ()
 
     @classmethod
     def fit(
@@ -115,8 +115,9 @@ class OperatorTimes:
         members = [
             train_member(rules, operators, accelerators, steps, [seed, m], advance) for m in range(rules.members)
         ]
-        rooflines = []
-        for accelerator, seconds, batch in zip(accelerators, steps.seconds, steps.batch, strict=True):
+        rooflines: list[FittedRoofline] = []
+        figures = accelerators if rules.roofline_share > 0 else ()
+        for accelerator, seconds, batch in zip(figures, steps.seconds, steps.batch, strict=False):
             known = np.flatnonzero(np.isfinite(seconds))
             rooflines.append(fit_roofline(operators.take(known), accelerator, batch[known], seconds[known]))
         return cls(rules, accelerators, tuple(members), tuple(rooflines))
@@ -130,9 +131,12 @@ class OperatorTimes:
             batch = np.repeat(typical[:, None], operators.counts.shape[0], axis=1)
         batch = np.nan_to_num(batch, nan=1.0)
         networks = [apply_member(self.rules, w, operators, self.accelerators, batch) for w in self.members]
+        mean: Floats = np.mean(networks, axis=0)
+        if not self.rooflines:
+            return mean
         rooflines = [own.log_seconds(operators, b) for own, b in zip(self.rooflines, batch, strict=True)]
         share = self.rules.roofline_share
-        predicted: Floats = (1 - share) * np.mean(networks, axis=0) + share * np.stack(rooflines)
+        predicted: Floats = (1 - share) * mean + share * np.stack(rooflines)
         return predicted
 
     def save(self, path: Path) -> None:
@@ -140,7 +144,7 @@ class OperatorTimes:
         from safetensors.numpy import save
 
         arrays = {f"{m}.{name}": value for m, weights in enumerate(self.members) for name, value in weights.items()}
-        arrays["rooflines"] = np.stack([own.coefficients for own in self.rooflines])
+        arrays["rooflines"] = np.array([own.coefficients for own in self.rooflines])
         vocabulary = {"operators": OPERATORS, "classes": CLASS_NAMES}
         about = vocabulary | {"rules": self.rules.model_dump(), "accelerators": [asdict(a) for a in self.accelerators]}
         with replacing(path) as temporary:
@@ -167,7 +171,7 @@ class OperatorTimes:
                     member, _, name = key.partition(".")
                     members[int(member)][name] = _by_name(name, file.get_tensor(key), about["operators"])
             accelerators = tuple(Accelerator(**a) for a in about["accelerators"])
-            rooflines = tuple(FittedRoofline(a, c) for a, c in zip(accelerators, coefficients, strict=True))
+            rooflines = tuple(FittedRoofline(a, c) for a, c in zip(accelerators, coefficients, strict=False))
             return cls(rules, accelerators, tuple(members), rooflines)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(f"{path}: no operator times written by this program ({error}); fit them again") from None
