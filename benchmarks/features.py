@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from steps import FOLDS, Log, ratio_interval, read_log, scores
 
-from mfcp.predictors.new_cluster import NewCluster
 from mfcp.progress import progress
 from mfcp.tasks.graphs import OperatorGraphs, build_graphs
+from mfcp.tasks.new_cluster import NewCluster
 from mfcp.tasks.operators import OPERATORS
 from mfcp.tasks.roofline import fit_roofline
 from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules

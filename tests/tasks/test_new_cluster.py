@@ -5,8 +5,8 @@ import pytest
 from graphs_by_hand import join, tables
 
 from mfcp.errors import DataError
-from mfcp.predictors.new_cluster import NewCluster
 from mfcp.tasks.graphs import build_graphs
+from mfcp.tasks.new_cluster import NewCluster
 from mfcp.tasks.roofline import Accelerator, graph_roofline
 from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
 
