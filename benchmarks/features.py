@@ -177,6 +177,15 @@ def print_table(phase: str, seeds: list[int], predictions: dict[str, Floats], ev
                 print(f"    {cluster:32s} {own:7.1f} {'':13s} {fit:7.3f}")
 
 
+def print_worst(predicted: Floats, log: Log) -> None:
+    """The five families with the largest share of squared error of log time; (S, M, n) log seconds."""
+    names, index = np.unique(log.families, return_inverse=True)
+    squares = np.nansum((predicted - np.log(log.steps.seconds)) ** 2, axis=(0, 1))
+    share = np.bincount(index, squares) / squares.sum()
+    worst = np.argsort(-share)[:5]
+    print(f"squared error of {SHIPPED}: " + ", ".join(f"{names[k]} {share[k]:.0%}" for k in worst))
+
+
 def print_curve(found: list[dict[str, Any]], out: Path | None) -> None:
     log = STATE["logs"]["infer"]
     print(
@@ -211,7 +220,7 @@ def draw_curve(axes: Any, mape: list[float], full: float) -> None:
 def draw_times(axes: Any, predicted: Floats, log: Log) -> None:
     for name, p, t in zip(log.clusters, predicted, log.steps.seconds, strict=True):
         axes.loglog(t, np.exp(p), ".", markersize=2, label=name)
-    axes.axline((1, 1), slope=1, color="black", linewidth=0.5)
+    axes.axline((1e-3, 1e-3), (1, 1), color="black", linewidth=0.5)
     axes.set(xlabel="measured seconds of a step", ylabel="predicted, family unseen")
     axes.legend(markerscale=4, fontsize=6)
 
@@ -302,6 +311,7 @@ def main() -> None:
         jobs = [(compare, phase, s, f, model) for s in seeds for f in folds_ for model in ("network", "trees", "rest")]
         predictions = gather(run(jobs, arguments.processes), seeds)
         print_table(phase, seeds, predictions, arguments.clusters)
+        print_worst(predictions[SHIPPED], logs[phase])
         if phase == "infer" and arguments.out:
             plot(
                 arguments.out / "times.png", lambda axes, p=predictions[SHIPPED][0]: draw_times(axes, p, logs["infer"])
