@@ -1,9 +1,11 @@
-"""Measured steps of a log with operator graphs, folds by family, and scores; for benchmarks/features.py."""
+"""Measured steps of a log with operator graphs, folds by family, baselines and scores; for benchmarks/features.py."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,8 @@ from mfcp.data.splits import family_of
 from mfcp.data.tables import read_tables
 from mfcp.predictors.calibration import folds
 from mfcp.tasks.graphs import OperatorGraphs, build_graphs
-from mfcp.tasks.roofline import Accelerator
+from mfcp.tasks.operators import OPERATORS
+from mfcp.tasks.roofline import Accelerator, fit_roofline
 from mfcp.tasks.timing import MeasuredSteps
 
 Floats = NDArray[np.float64]
@@ -69,6 +72,57 @@ def _phase(graphs: OperatorGraphs, tables: dict[str, pd.DataFrame], tasks: pd.Da
     families = np.array([family_of(model) for model in tasks["model"]])
     graph = graphs.positions(tasks["graph_id"].to_numpy(str))
     return Log(tuple(clusters), accelerators, families, MeasuredSteps(graph, batch, seconds))
+
+
+def totals(graphs: OperatorGraphs) -> Floats:
+    """(G, 4) log operators, FLOPs, bytes and parameters."""
+    amounts = (np.ones(len(graphs.kind)), graphs.flops, graphs.read + graphs.written, graphs.params)
+    return np.log1p(np.column_stack([np.bincount(graphs.graph, a, len(graphs.graph_id)) for a in amounts]))
+
+
+def histograms(graphs: OperatorGraphs) -> Floats:
+    """(G, ·) totals, and the same by operator, log(1 + x)."""
+    size, cell = len(graphs.graph_id), graphs.graph * len(OPERATORS) + graphs.operator
+    amounts = (np.ones(len(graphs.kind)), graphs.flops, graphs.read + graphs.written, graphs.params)
+    table = [np.bincount(cell, a, size * len(OPERATORS)).reshape(size, -1) for a in amounts]
+    columns = np.log1p(np.concatenate(table, axis=1))
+    return np.concatenate([totals(graphs), columns[:, np.ptp(columns, axis=0) > 0]], axis=1)
+
+
+def boosted(X: Floats, y: Floats, unseen: Floats) -> Floats:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    model = HistGradientBoostingRegressor(
+        max_iter=250, learning_rate=0.06, max_leaf_nodes=15, min_samples_leaf=10, max_features=0.3, random_state=0
+    )
+    return model.fit(X, y).predict(unseen)
+
+
+def nearest(X: Floats, y: Floats, unseen: Floats) -> Floats:
+    """Mean log time per sample of the five nearest training tasks by standardised totals."""
+    from scipy.spatial import KDTree
+
+    centre, scale = X.mean(axis=0), X.std(axis=0)
+    return y[KDTree((X - centre) / scale).query((unseen - centre) / scale, k=5)[1]].mean(axis=1)
+
+
+def per_cluster(fit: Callable[[Floats, Floats, Floats], Floats], X: Floats, log: Log, train: Any, test: Any) -> Floats:
+    """(M, tests) log seconds of a regression of log seconds per sample, one model a cluster."""
+    s, rows = log.steps, []
+    for seconds, batch in zip(s.seconds, s.batch, strict=True):
+        known = train & np.isfinite(seconds)
+        at, unseen = s.graph[known], s.graph[test]
+        rows.append(fit(X[at], np.log(seconds[known] / batch[known]), X[unseen]) + np.log(batch[test]))
+    return np.array(rows)
+
+
+def rooflines(graphs: OperatorGraphs, log: Log, train: Any, test: Any) -> Floats:
+    s, rows = log.steps, []
+    for accelerator, seconds, batch in zip(log.accelerators, s.seconds, s.batch, strict=True):
+        known = train & np.isfinite(seconds)
+        own = fit_roofline(graphs.distinct.take(s.graph[known]), accelerator, batch[known], seconds[known])
+        rows.append(own.log_seconds(graphs.distinct.take(s.graph[test]), np.nan_to_num(batch[test], nan=1.0)))
+    return np.array(rows)
 
 
 def scores(predicted: Floats, seconds: Floats) -> Floats:
