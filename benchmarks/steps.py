@@ -125,13 +125,14 @@ def rooflines(graphs: OperatorGraphs, log: Log, train: Any, test: Any) -> Floats
     return np.array(rows)
 
 
-def scores(predicted: Floats, seconds: Floats) -> Floats:
-    """(M, 2) MAPE in per cent and R² of log time, from log seconds (M, n); nan entries are left out."""
+def scores(predicted: Floats, steps: MeasuredSteps) -> Floats:
+    """(M, 3) MAPE in per cent, R² of log seconds of a step, and of log seconds per sample; nan entries are left out."""
     rows = []
-    for p, t in zip(predicted, seconds, strict=True):
+    for p, t, b in zip(predicted, steps.seconds, steps.batch, strict=True):
         known = np.isfinite(p) & np.isfinite(t)
-        error, log_t = p[known] - np.log(t[known]), np.log(t[known])
-        rows.append((100 * np.abs(np.expm1(error)).mean(), 1 - (error**2).mean() / log_t.var()))
+        log_t, square = np.log(t[known]), ((p[known] - np.log(t[known])) ** 2).mean()
+        mape = 100 * np.abs(np.expm1(p[known] - log_t)).mean()
+        rows.append((mape, 1 - square / log_t.var(), 1 - square / (log_t - np.log(b[known])).var()))
     return np.array(rows)
 
 

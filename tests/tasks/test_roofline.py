@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from graphs_by_hand import BLOCK, join, tables
 
+from mfcp.errors import DataError
 from mfcp.tasks.distinct import shape_features
 from mfcp.tasks.graphs import build_graphs
 from mfcp.tasks.operators import CLASS_NAMES, OPERATORS
@@ -32,6 +33,12 @@ def test_roofline_seconds_by_hand():
     assert sorted(seconds[:, 1]) == pytest.approx([2e-8, 2e-8, 10.0, 10.0])
     step = np.exp(graph_roofline(graphs.distinct, [SLOW], np.array([[5.0]])))
     assert step == pytest.approx(np.array([[5 * 4 * 1.6 + 4 * 5e-6]]))
+
+
+@pytest.mark.parametrize("figures", [{"peak": np.nan}, {"bandwidth": 0.0}, {"batch": -1.0}])
+def test_figures_that_are_unknown_or_impossible_are_refused(figures):
+    with pytest.raises(DataError, match=f"accelerator: {next(iter(figures))} is"):
+        Accelerator(**{"peak": 1.0, "bandwidth": 1.0} | figures)
 
 
 def test_half_precision_halves_activations_but_not_weights():

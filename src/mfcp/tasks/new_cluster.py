@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +65,7 @@ class NewCluster:
         accelerator: its public figures.
         weights: (K,) how much each known cluster says about it, summing to 1.
         prior_sd: of level and of single tasks about the prior, (2,).
-        centre, scale: (K + 1,) of the features of the tasks with runs.
+        centre, scale: (K + 1,) of the features of the reference graphs.
         mean, covariance: (K + 2,) and (K + 2, K + 2) posterior of the coefficients.
         noise_sd: what the coefficients leave.
         runs: how many tasks had a run.
@@ -106,31 +106,34 @@ class NewCluster:
         n = len(seconds)
         if len(batch) != n or operators.counts.shape[0] != n or not (np.isfinite(seconds) & (seconds > 0)).all():
             raise DataError(f"new cluster: {n} runs need as many graphs, batches and positive seconds; check the runs")
-        weights = _resemblance(accelerator, known.accelerators)
-        K = len(weights)
-        nothing = np.zeros(K + 2)
-        start = cls(
-            accelerator, weights, _prior_sd(known, reference, accelerator), nothing[1:], nothing[1:] + 1, nothing,
-            np.zeros((K + 2, K + 2)), 0.0, 0,
-        )  # fmt: skip
-        if not n:
-            return start
-        raw, prior = start._raw(known, operators, batch)
-        typical = _features(
-            known, reference, graph_roofline(reference, [accelerator], _typical(reference, accelerator))
+        factors = _factors(known, reference)
+        weights, prior_sd = _resemblance(accelerator, known.accelerators), _prior_sd(factors, known.accelerators)
+        size = graph_roofline(reference, [accelerator], np.full((1, len(factors)), accelerator.batch))[0]
+        typical = np.column_stack([size, factors])
+        d = typical.shape[1]
+        fitted = cls(
+            accelerator=accelerator,
+            weights=weights,
+            prior_sd=prior_sd,
+            centre=typical.mean(axis=0),
+            scale=np.maximum(typical.std(axis=0), 1e-6),
+            mean=np.zeros(d + 1),
+            covariance=np.zeros((d + 1, d + 1)),
+            noise_sd=0.0,
+            runs=n,
         )
-        centre, scale = typical.mean(axis=0), np.maximum(typical.std(axis=0), 1e-6)
-        phi = np.column_stack([np.ones(n), (raw - centre) / scale])
-        mean, covariance, noise = _posterior(phi, np.log(seconds) - prior, float(start.prior_sd[1]))
-        return cls(accelerator, weights, start.prior_sd, centre, scale, mean, covariance, noise, n)
+        if not n:
+            return fitted
+        phi, prior = fitted._features(known, operators, batch)
+        mean, covariance, noise = _posterior(phi, np.log(seconds) - prior, float(prior_sd[1]))
+        return replace(fitted, mean=mean, covariance=covariance, noise_sd=noise)
 
     def predict(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> Prediction:
         """Times of a step of `batch` (n,) samples of n graphs."""
-        raw, prior = self._raw(known, operators, batch)
+        phi, prior = self._features(known, operators, batch)
         if not self.runs:
             sd = np.full(len(prior), float(np.hypot(*self.prior_sd)))
             return Prediction(prior, sd, 0)
-        phi = np.column_stack([np.ones(len(prior)), (raw - self.centre) / self.scale])
         variance = np.einsum("nd,de,ne->n", phi, self.covariance, phi) + self.noise_sd**2
         return Prediction(prior + phi @ self.mean, np.sqrt(variance), self.runs)
 
@@ -167,26 +170,21 @@ class NewCluster:
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a new cluster written by this program ({error}); fit it again") from None
 
-    def _raw(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> tuple[Floats, Floats]:
-        """(n, K + 1) features, and (n,) the prior: its roofline times the weighted factors of known clusters."""
-        roofline = graph_roofline(operators, [self.accelerator], batch[None])
-        features = _features(known, operators, roofline)
-        return features, roofline[0] + features[:, 1:] @ self.weights
+    def _features(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> tuple[Floats, Floats]:
+        """(n, K + 2) one, size and factors in the reference's units; (n,) prior, roofline times weighted factors."""
+        roofline, factors = graph_roofline(operators, [self.accelerator], batch[None])[0], _factors(known, operators)
+        columns = (np.column_stack([roofline, factors]) - self.centre) / self.scale
+        return np.column_stack([np.ones(len(roofline)), columns]), roofline + factors @ self.weights
 
 
 _ARRAYS = ("weights", "prior_sd", "centre", "scale", "mean", "covariance")
 
 
-def _typical(operators: DistinctOperators, accelerator: Accelerator) -> Floats:
-    return np.full((1, operators.counts.shape[0]), accelerator.batch)
-
-
-def _features(known: OperatorTimes, operators: DistinctOperators, roofline: Floats) -> Floats:
-    """(n, K + 1) log roofline on the cluster itself (1, n), then log time over roofline on each known one."""
-    n = operators.counts.shape[0]
-    batch = np.repeat(np.array([[a.batch] for a in known.accelerators]), n, axis=1)
-    factors = known.log_seconds(operators, batch) - graph_roofline(operators, known.accelerators, batch)
-    return np.concatenate([roofline, factors]).T
+def _factors(known: OperatorTimes, operators: DistinctOperators) -> Floats:
+    """(n, K) log of predicted time over roofline on each known cluster at its typical batch."""
+    batch = np.repeat(np.array([[a.batch] for a in known.accelerators]), operators.counts.shape[0], axis=1)
+    factors: Floats = (known.log_seconds(operators) - graph_roofline(operators, known.accelerators, batch)).T
+    return factors
 
 
 def _resemblance(accelerator: Accelerator, others: Sequence[Accelerator]) -> Floats:
@@ -198,18 +196,15 @@ def _resemblance(accelerator: Accelerator, others: Sequence[Accelerator]) -> Flo
     return weights
 
 
-def _prior_sd(known: OperatorTimes, reference: DistinctOperators, accelerator: Accelerator) -> Floats:
+def _prior_sd(factors: Floats, known: Sequence[Accelerator]) -> Floats:
     """(2,) spread of levels and of single tasks: how far each known cluster's prior from the others is off."""
-    K = len(known.accelerators)
+    K = len(known)
     if K < 2:
         return np.array([_LEVEL_SD, _NOISE_SD[-1]])
-    factors = _features(known, reference, graph_roofline(reference, [accelerator], _typical(reference, accelerator)))[
-        :, 1:
-    ]
     off = []
-    for i, own in enumerate(known.accelerators):
+    for i, own in enumerate(known):
         others = [k for k in range(K) if k != i]
-        weights = _resemblance(own, [known.accelerators[k] for k in others])
+        weights = _resemblance(own, [known[k] for k in others])
         off.append(factors[:, others] @ weights - factors[:, i])
     level = np.array([o.mean() for o in off])
     single = np.array([o.std() for o in off])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mfcp.errors import DataError
 from mfcp.tasks.distinct import DistinctOperators
 from mfcp.tasks.operators import CLASS_NAMES
 
@@ -32,12 +33,20 @@ class Accelerator:
         bandwidth: bytes/s of its memory.
         element_bytes: of an activation: 2 in half precision, 4 in single.
         batch: samples of a typical step, over which the reading of weights is shared.
+
+    Raises:
+        DataError: a figure that is not positive and finite.
     """
 
     peak: float
     bandwidth: float
     element_bytes: float = 4.0
     batch: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < float("inf"):
+                raise DataError(f"accelerator: {name} is {value}, expected a positive number; look it up and add it")
 
 
 def roofline_seconds(operators: DistinctOperators, accelerators: Sequence[Accelerator]) -> Floats:
