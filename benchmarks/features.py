@@ -120,20 +120,16 @@ def curve(cluster: int, fold: int) -> dict[str, Any]:
 
 def print_table(phase: str, seeds: list[int], predictions: dict[str, Floats], every_cluster: bool) -> None:
     log = STATE["logs"][phase]
-    print(
-        f"\n{phase}: {len(log.steps.graph)} tasks of {len(set(log.families))} families on {len(log.clusters)} clusters"
-    )
-    print(
-        f"{'':36s} {'MAPE %':>7s} {'seeds':>13s} {'log R²':>7s} {'per sample':>11s} {'MAPE ratio to histograms':>26s}"
-    )
-    for name, values in sorted(predictions.items(), key=lambda item: -np.nanmean(np.abs(item[1]))):
-        table = np.stack([scores(v, log.steps) for v in values])
+    size = f"{len(log.steps.graph)} tasks of {len(set(log.families))} families on {len(log.clusters)} clusters"
+    print(f"\n{phase}, seeds {', '.join(map(str, seeds))}: {size}")
+    heads = f"{'MAPE %':>7s} {'seeds':>13s} {'log R²':>7s} {'per sample':>11s} {'MAPE ratio to histograms':>26s}"
+    print(f"{'':36s} {heads}")
+    tables = {name: np.stack([scores(v, log.steps) for v in values]) for name, values in predictions.items()}
+    for name, table in sorted(tables.items(), key=lambda item: -item[1][..., 0].mean()):
         mape, r2 = table[..., 0].mean(axis=1), table[..., 1:].mean(axis=(0, 1))
-        ratio = ratio_interval(values, predictions[PEER], log.steps.seconds, log.families)
-        spread = f"{mape.min():.1f}-{mape.max():.1f}"
-        print(
-            f"{name:36s} {mape.mean():7.1f} {spread:>13s} {r2[0]:7.3f} {r2[1]:11.3f} {ratio[0]:12.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}]"
-        )
+        ratio = ratio_interval(predictions[name], predictions[PEER], log.steps.seconds, log.families)
+        row = f"{name:36s} {mape.mean():7.1f} {f'{mape.min():.1f}-{mape.max():.1f}':>13s} {r2[0]:7.3f} {r2[1]:11.3f}"
+        print(f"{row} {ratio[0]:12.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}]")
         if every_cluster:
             for cluster, (own, fit, _) in zip(log.clusters, table.mean(axis=0), strict=True):
                 print(f"    {cluster:32s} {own:7.1f} {'':13s} {fit:7.3f}")
