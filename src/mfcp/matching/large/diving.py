@@ -22,9 +22,9 @@ from mfcp.matching.large.relaxation import TINY, Relaxation, draw
 from mfcp.matching.large.shards import Threads
 from mfcp.matching.problem import Floats, Ints
 
-GIANT = 0.2  # of what is free
+GIANT = 0.3  # of what is free
 _PART = 0.5  # of the giants that are settled at once
-_SAMPLE = 32  # tasks per cluster: a giant is always in it
+_SAMPLE = (8, 32, 4000)  # tasks of the sample: per cluster at least and at most, and in all; giants are always in it
 _COUNTS = 0.01  # share from which a candidate counts
 
 
@@ -68,7 +68,8 @@ def settle(
         width: candidates per task.
         deadline: time.monotonic() after which giants are left as they are.
     """
-    sample, tasks = draw(data, vector, _SAMPLE * len(data.T), reach)
+    few, many, size = _SAMPLE
+    sample, tasks = draw(data, vector, int(np.clip(size, few * len(data.T), many * len(data.T))), reach)
     where, free = np.full(len(tasks), -1), np.maximum(data.cap, 0.0)
     left = free.copy()
     fits = free[:, None] >= sample.T

@@ -14,6 +14,8 @@ from numba import njit
 _FAR = 10.0  # a product x s that is off by more than this, in units of mu, is not worth the distortion
 BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the cache
 
+FAINT = 1e-8  # product of two candidates' shares up to which their part of the Newton matrix is left out
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cluster, time, reliability, least):
@@ -141,12 +143,14 @@ def centre(cluster, b, a, cost, mass, prices, mu, x, s, u):
 def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
     """Add this shard's part of the Newton system: half of Σ_j b_j (diag θ - θ θᵀ / Σθ) b_jᵀ with θ = x / s.
 
-    H (D, D) gets each pair of candidates on one side of the diagonal only: the whole is H + Hᵀ - diag H. force (2, D):
+    H (D, D) gets each pair of candidates on one side of the diagonal only: the whole is H + Hᵀ - diag H. Pairs whose
+    product of shares is faint are left out: the scattered writes are most of the time, and the diagonal, which is
+    whole, keeps the matrix positive definite. force (2, D):
     Σ_j mass_j times the θ-mean of b, and the loads Σ b x. sums (2,): Σ x s and Σ cost x.
     """
     n, W, B = b.shape
     D = len(H)
-    theta = np.empty(W)
+    theta, part = np.empty(W), np.empty(W)
     mean = np.empty((W, B))
     for j in range(n):
         total, centre_a = 0.0, 0.0
@@ -160,7 +164,7 @@ def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
             c = cluster[j, k]
             if c < 0:
                 break
-            share = theta[k] / total
+            share = part[k] = theta[k] / total
             centred = a[j, k] - centre_a
             sums[0] += x[j, k] * s[j, k]
             sums[1] += x[j, k] * cost[j, k]
@@ -176,9 +180,12 @@ def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
                     H[at, c * B + r2] += theta[k] * (1.0 - share) * b[j, k, r] * b[j, k, r2]
             if B == 1:
                 for k2 in range(k):
-                    H[c, cluster[j, k2]] -= theta[k] * b[j, k, 0] * mean[k2, 0]
+                    if share * part[k2] > FAINT:
+                        H[c, cluster[j, k2]] -= theta[k] * b[j, k, 0] * mean[k2, 0]
             else:
                 for k2 in range(k):
+                    if share * part[k2] <= FAINT:
+                        continue
                     for r in range(B):
                         for r2 in range(B):
                             H[c * B + r, cluster[j, k2] * B + r2] -= theta[k] * b[j, k, r] * mean[k2, r2]

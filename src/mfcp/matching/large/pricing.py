@@ -37,6 +37,7 @@ from mfcp.matching.large.kinds import alike, dealt
 from mfcp.matching.large.relaxation import Relaxation, draw, guess, relax
 from mfcp.matching.large.shards import Shards, Threads
 from mfcp.matching.problem import SLACK, Floats, MatchingProblem
+from mfcp.threads import one_blas_thread
 
 _VALUES = 6  # relaxations beyond the first, at most
 _SMALL = 100_000  # entries up to which the search looks at every pair, and finds places for giants itself
@@ -71,15 +72,16 @@ def price(
     """
     begun = time.monotonic()
     rounds = _Relaxations(problem, candidates, tolerance, begun + time_limit, penalty, place)
-    known = None if start is None else relax(rounds.problem, rounds.least, penalty, np.inf).vector(start)
-    solved = rounds.solve(np.inf, rounds.least, known, 1.0 if known is None else 0.05)
-    solved, bound = rounds.raised(solved)
-    if not rounds.possible or _impossible(solved):
-        bound = np.inf
-    if not np.allclose(rounds.typical / rounds.typical[0], rounds.least / rounds.least[0]):
-        solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
-    prices = solved.data.named(solved.found.best)
-    giants, solved = rounds.settled(solved, bound)
+    with one_blas_thread():
+        known = None if start is None else relax(rounds.problem, rounds.least, penalty, np.inf).vector(start)
+        solved = rounds.solve(np.inf, rounds.least, known, 1.0 if known is None else 0.05)
+        solved, bound = rounds.raised(solved)
+        if not rounds.possible or _impossible(solved):
+            bound = np.inf
+        if not np.allclose(rounds.typical / rounds.typical[0], rounds.least / rounds.least[0]):
+            solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
+        prices = solved.data.named(solved.found.best)
+        giants, solved = rounds.settled(solved, bound)
     cluster, share = (np.concatenate(parts) for parts in zip(*solved.shards.each("plan"), strict=True))
     if giants is not None:
         cluster, share = giants.together(cluster, share)
