@@ -23,6 +23,7 @@ from mfcp.matching.large.shards import Threads
 from mfcp.matching.problem import Floats, Ints
 
 GIANT = 0.3  # of what is free
+SPLIT = 1.2  # see `split`: from there on giants mislead more than a search can mend
 _PART = 0.5  # of the giants that are settled at once
 _SAMPLE = (8, 32, 4000)  # tasks of the sample: per cluster at least and at most, and in all; giants are always in it
 _COUNTS = 0.01  # share from which a candidate counts
@@ -88,16 +89,16 @@ def settle(
             break
         vector = _scaled(found.vector, part, sample)
         cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
-        seconds = np.where(cluster < 0, np.inf, part.T[np.maximum(cluster, 0), np.arange(len(open_))[:, None]])
-        fills = np.where(share > _COUNTS, seconds / np.maximum(free[np.maximum(cluster, 0)], TINY), 0.0).max(axis=1)
+        fills = _fills(replace(part, cap=free), cluster, share).max(axis=1)
         giants = np.flatnonzero((fills > GIANT) & (part.mass == 1.0))
         giants = giants[np.argsort(-share[giants].max(axis=1), kind="stable")][: math.ceil(_PART * len(giants))]
         placed = 0
         for j in giants:
             for e in np.argsort(-share[j], kind="stable"):
-                if seconds[j, e] <= left[cluster[j, e]]:
-                    where[open_[j]] = cluster[j, e]
-                    left[cluster[j, e]] -= seconds[j, e]
+                i = cluster[j, e]
+                if i >= 0 and part.T[i, j] <= left[i]:
+                    where[open_[j]] = i
+                    left[i] -= part.T[i, j]
                     placed += 1
                     break
         if not placed:
@@ -109,6 +110,28 @@ def settle(
     others = np.setdiff1d(np.arange(len(data.mass)), giants)
     rest = _without(data, giants, cluster)
     return Settled(giants, cluster, rest, others, _scaled(vector, data, rest))
+
+
+def split(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> float:
+    """How much of the clusters' room is in parts of split giants, in units of M / N, what any plan loses.
+
+    Args:
+        data: of plans below some makespan.
+        cluster, share: (N, W) of a plan of the relaxation.
+    """
+    M, N = len(data.T), len(cluster)
+    fills = _fills(data, cluster, share).max(axis=1)
+    parts = np.where(fills > GIANT, fills * (1.0 - share.max(axis=1)), 0.0)
+    return float(parts.sum() / M * N / M)
+
+
+def _fills(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> Floats:
+    """(N, W) of what is free, where a candidate counts."""
+    at = np.maximum(cluster, 0)
+    counts = (cluster >= 0) & (share > _COUNTS)
+    seconds = np.where(counts, data.T[at, np.arange(len(cluster))[:, None]], 0.0)
+    fills: Floats = seconds / np.maximum(data.cap, TINY)[at]
+    return fills
 
 
 def _without(data: Relaxation, giants: Ints, cluster: Ints) -> Relaxation:

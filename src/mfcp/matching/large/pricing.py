@@ -27,10 +27,11 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mfcp.matching.bounds import apart_bound
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
-from mfcp.matching.large.diving import Settled, settle
+from mfcp.matching.large.diving import SPLIT, Settled, settle, split
 from mfcp.matching.large.generation import certified, generate
 from mfcp.matching.large.interior import Progress
 from mfcp.matching.large.kinds import alike, dealt
@@ -82,7 +83,7 @@ def price(
             solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
         prices = solved.data.named(solved.found.best)
         giants, solved = rounds.settled(solved, bound)
-    cluster, share = (np.concatenate(parts) for parts in zip(*solved.shards.each("plan"), strict=True))
+    cluster, share = solved.plan()
     if giants is not None:
         cluster, share = giants.together(cluster, share)
     if rounds.kinds is not None:
@@ -101,6 +102,11 @@ class _Solved:
     data: Relaxation
     shards: Shards
     found: Progress
+
+    def plan(self) -> tuple[NDArray[np.int32], Floats]:
+        """(n, W) candidates and shares."""
+        cluster, share = (np.concatenate(parts) for parts in zip(*self.shards.each("plan"), strict=True))
+        return cluster, share
 
 
 class _Relaxations:
@@ -188,6 +194,8 @@ class _Relaxations:
             return None, solved
         value = bound * (1.0 + 0.5 * self.problem.clusters / self.problem.tasks)
         data = relax(self.problem, self.typical, self.penalty, value)
+        if split(data, *solved.plan()) < SPLIT:
+            return None, solved
         giants = settle(
             data, solved.found.best, floor=bound, reach=self.reachable * self.problem.tasks, width=self.width,
             deadline=self.deadline,
