@@ -60,7 +60,7 @@ def generate(
             data, shards, found, width=min(width, len(data.T)), box=_BOX ** (attempt + 1), deadline=deadline,
             gap=_WIDE * off * max(abs(found.bound), data.unit), tolerance=enough,
         )  # fmt: skip
-        if attempt and not np.isfinite(found.value) and floor > 2.0 * found.bound:
+        if not np.isfinite(found.value) and floor > 2.0 * found.bound:
             break  # few candidates cannot share a task that is longer than the rest of the round: any prices will do
     return found
 

@@ -42,6 +42,7 @@ from mfcp.threads import one_blas_thread
 
 _VALUES = 6  # relaxations beyond the first, at most
 _SMALL = 100_000  # entries up to which the search looks at every pair, and finds places for giants itself
+_LARGE = 10**7  # entries from which on that takes too long, and there are clusters enough for giants to be spread over
 _CHEAP = 10**6  # entries up to which accuracy takes no time to speak of
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -190,7 +191,8 @@ class _Relaxations:
         """Giants on clusters of their own choice and the relaxation of the rest; or nothing, and the one given."""
         weights = self.problem.objective
         wanted = weights.makespan and not (weights.total_time or weights.cost)
-        if not wanted or self.kinds is not None or self.problem.T.size <= _SMALL or not np.isfinite(bound):
+        wanted = wanted and self.kinds is None and _SMALL < self.problem.T.size <= _LARGE
+        if not wanted or not np.isfinite(bound) or not np.isfinite(solved.found.value):
             return None, solved
         value = bound * (1.0 + 0.5 * self.problem.clusters / self.problem.tasks)
         data = relax(self.problem, self.typical, self.penalty, value)
