@@ -14,7 +14,7 @@ from mfcp.data.tables import Tables
 from mfcp.matching.problem import Ints
 from mfcp.registry import FamilyField
 from mfcp.tasks.encoder import Encoder
-from mfcp.tasks.features import TaskFeatures, TaskTimes
+from mfcp.tasks.features import TaskFeatures, TaskTimes, typical_seconds
 
 
 class FeaturizeRules(BaseModel):
@@ -70,12 +70,8 @@ def featurize(
 def _times(pool: TaskPool, index: Ints) -> TaskTimes:
     """Observed seconds per sample of the source tasks that `index` (n,) names, the mean over replicas in log time."""
     count = int(index.max()) + 1
-    rows = []
-    for own, allowed in zip(pool.T, pool.allowed, strict=True):
-        log = np.log(np.where(allowed, own, 1.0) / pool.samples)
-        total, number = (np.bincount(index[allowed], w, count) for w in (log[allowed], np.ones(allowed.sum())))
-        rows.append(np.where(number > 0, np.exp(total / np.maximum(number, 1)), np.nan))
+    seconds = typical_seconds(pool.T / pool.samples, pool.allowed, index, count)
     own_group = split_groups(pool)
     group = np.empty(count, own_group.dtype)
     group[index] = own_group
-    return TaskTimes(np.array(rows), group)
+    return TaskTimes(seconds, group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.matching.problem import Floats, MatchingProblem
+from mfcp.matching.problem import Floats, Ints, MatchingProblem
 
 
 def span_bound(problem: MatchingProblem) -> Floats:
@@ -39,16 +39,22 @@ def apart_bound(problem: MatchingProblem, floor: float) -> float:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
-    wait = np.zeros(problem.clusters) if problem.backlog is None else problem.backlog
-    factor = np.ones(problem.clusters) if problem.zeta is None else problem.zeta[:, 1:].min(axis=1)
-    # Chunks: a whole copy of T would be the largest thing in memory.
-    chunks = [slice(low, low + 4096) for low in range(0, problem.tasks, 4096)]
-    halves = [2.0 * (factor[:, None] * problem.T[:, c] + 0.5 * wait[:, None]).min(axis=0) for c in chunks]
+    wait = None if problem.backlog is None else problem.backlog[:, None]
+    factor = None if problem.zeta is None else problem.zeta[:, 1:].min(axis=1)[:, None]
+
+    def ends_of(tasks: slice | Ints, share: float) -> Floats:
+        """(M, ...) least seconds on each cluster, a share of its backlog included."""
+        T = problem.T[:, tasks] if factor is None else factor * problem.T[:, tasks]
+        return T if wait is None else T + share * wait
+
+    # In parts: a whole copy of T would be the largest thing in memory.
+    parts = [slice(low, low + 4096) for low in range(0, problem.tasks, 4096)]
+    halves = [2.0 * ends_of(part, 0.5).min(axis=0).astype(np.float64) for part in parts]
     half = np.concatenate(halves)
     giants = np.flatnonzero(half > floor)
     if len(giants) < 2:
         return floor
-    half, ends = half[giants], wait + (factor[:, None] * problem.T[:, giants]).T
+    half, ends = half[giants], ends_of(giants, 1.0).T.astype(np.float64)
 
     def possible(value: float) -> bool:
         if (half > value).sum() > problem.clusters:

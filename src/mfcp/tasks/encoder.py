@@ -168,7 +168,7 @@ class TimedEncoder(Encoder):
         Raises:
             DataError: no time to learn from.
         """
-        from mfcp.tasks.timing import MeasuredSteps, OperatorTimes
+        from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, packed
 
         own = np.empty((0, 0)) if seconds is None else seconds[:, train]
         own = own[np.isfinite(own).any(axis=1)]
@@ -179,19 +179,15 @@ class TimedEncoder(Encoder):
         slower = np.nanmedian(np.log(own) - graph_roofline(operators, [_NOMINAL], np.ones((1, len(train)))), axis=1)
         figures = np.outer(np.exp(-slower), [_NOMINAL.peak, _NOMINAL.bandwidth])
         fitted = OperatorTimes.fit(graphs, _accelerators(figures), steps, seed=seed, rules=self._rules())
-        weights = {f"{m}.{name}": value for m, own in enumerate(fitted.members) for name, value in own.items()}
-        return FittedEncoder(self, weights | {"figures": figures.astype(np.float32)})
+        return FittedEncoder(self, packed(fitted.members) | {"figures": figures.astype(np.float32)})
 
     def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
         """(G, M) predicted log seconds per sample."""
-        from mfcp.tasks.timing import OperatorTimes
+        from mfcp.tasks.timing import OperatorTimes, unpacked
 
-        members: list[dict[str, NDArray[np.float32]]] = [{} for _ in range(self.networks)]
-        for key in weights.keys() - {"figures"}:
-            member, _, name = key.partition(".")
-            members[int(member)][name] = weights[key]
+        members = unpacked({key: value for key, value in weights.items() if key != "figures"}, self.networks)
         accelerators = _accelerators(weights["figures"].astype(np.float64))
-        return OperatorTimes(self._rules(), accelerators, tuple(members)).log_seconds(graphs.distinct).T
+        return OperatorTimes(self._rules(), accelerators, members).log_seconds(graphs.distinct).T
 
     def _rules(self) -> TimingRules:
         from mfcp.tasks.timing import TimingRules

@@ -168,7 +168,10 @@ class TaskFeatures:
         if self.graphs is None:
             return self.names, self.described
         at = graph_positions(self.tasks, self.graphs)
-        seconds = None if times is None else _by_graph(times.seconds, at, train, len(self.graphs.graph_id))
+        seconds = None
+        if times is not None:
+            known = train & (at >= 0) & np.isfinite(times.seconds)
+            seconds = typical_seconds(times.seconds, known, at, len(self.graphs.graph_id))
 
         def vectors(learn: NDArray[np.bool_]) -> Floats:
             graphs = cast("OperatorGraphs", self.graphs)
@@ -201,12 +204,12 @@ def _folds(group: NDArray[np.str_], train: NDArray[np.bool_], seed: int) -> list
     return [train & np.isin(group, names[k::_FOLDS]) for k in range(_FOLDS)]
 
 
-def _by_graph(seconds: Floats, at: NDArray[np.int64], train: NDArray[np.bool_], count: int) -> Floats:
-    """(M, count) geometric mean over the training tasks of each graph, nan where there is none."""
+def typical_seconds(seconds: Floats, known: NDArray[np.bool_], group: NDArray[np.int64], count: int) -> Floats:
+    """(M, count) geometric means of the known entries of (M, n) seconds by (n,) group, nan where there is none."""
     rows = []
-    for own in seconds:
-        known = train & (at >= 0) & np.isfinite(own)
-        total, number = (np.bincount(at[known], w, count) for w in (np.log(own[known]), np.ones(known.sum())))
+    for own, allowed in zip(seconds, known, strict=True):
+        at = group[allowed]
+        total, number = np.bincount(at, np.log(own[allowed]), count), np.bincount(at, minlength=count)
         rows.append(np.where(number > 0, np.exp(total / np.maximum(number, 1)), np.nan))
     return np.array(rows)
 

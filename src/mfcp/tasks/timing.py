@@ -15,7 +15,7 @@ never trained on fall back to their class, unknown ones to `other`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ class OperatorTimes:
         """Write weights, clusters and rules as one safetensors file, whole or not at all."""
         from safetensors.numpy import save
 
-        arrays = {f"{m}.{name}": value for m, weights in enumerate(self.members) for name, value in weights.items()}
+        arrays = packed(self.members)
         arrays["rooflines"] = np.array([own.coefficients for own in self.rooflines])
         vocabulary = {"operators": OPERATORS, "classes": CLASS_NAMES}
         about = vocabulary | {"rules": self.rules.model_dump(), "accelerators": [asdict(a) for a in self.accelerators]}
@@ -165,16 +165,31 @@ class OperatorTimes:
                 if tuple(about["classes"]) != CLASS_NAMES:
                     raise DataError(f"{path}: made for other classes of operators; fit it again")
                 rules = TimingRules(**about["rules"])
-                members: list[Weights] = [{} for _ in range(rules.members)]
                 coefficients = file.get_tensor("rooflines")
-                for key in sorted(set(file.keys()) - {"rooflines"}):
-                    member, _, name = key.partition(".")
-                    members[int(member)][name] = _by_name(name, file.get_tensor(key), about["operators"])
+                arrays = {key: file.get_tensor(key) for key in sorted(set(file.keys()) - {"rooflines"})}
+                members = tuple(
+                    {name: _by_name(name, values, about["operators"]) for name, values in weights.items()}
+                    for weights in unpacked(arrays, rules.members)
+                )
             accelerators = tuple(Accelerator(**a) for a in about["accelerators"])
             rooflines = tuple(FittedRoofline(a, c) for a, c in zip(accelerators, coefficients, strict=False))
-            return cls(rules, accelerators, tuple(members), rooflines)
+            return cls(rules, accelerators, members, rooflines)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(f"{path}: no operator times written by this program ({error}); fit them again") from None
+
+
+def packed(members: Sequence[Weights]) -> Weights:
+    """Weights of all members by `member.name`, as one file holds them."""
+    return {f"{m}.{name}": value for m, weights in enumerate(members) for name, value in weights.items()}
+
+
+def unpacked(arrays: Weights, count: int) -> tuple[Weights, ...]:
+    """What `packed` packed, for so many members."""
+    members: tuple[Weights, ...] = tuple({} for _ in range(count))
+    for key, value in arrays.items():
+        member, _, name = key.partition(".")
+        members[int(member)][name] = value
+    return members
 
 
 def _by_name(weight: str, values: NDArray[np.float32], operators: list[str]) -> NDArray[np.float32]:
