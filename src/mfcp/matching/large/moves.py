@@ -96,6 +96,7 @@ class Plan(NamedTuple):
         step: (P,) the members' least change in price to another pair.
         size: (M,) how many members.
         place: (N,) of a task in `member`; -1 for a task with one pair.
+        moved, before: (DEEP,) tasks of the chain at hand, and the pairs they had.
     """
 
     own: Index
@@ -112,6 +113,8 @@ class Plan(NamedTuple):
     step: Array
     size: NDArray[np.int32]
     place: Index
+    moved: Index
+    before: Index
 
 
 RELIABILITY = 0  # summed
@@ -129,8 +132,13 @@ BROKEN = 1e-10  # relative excess of a limit that counts: a tenth of what is ver
 BETTER = 1e-5  # relative improvement of the makespan that is worth a copy of the plan
 DEEP = 8  # tasks in a chain, at most
 
+# Without Numba's reference counts: it counts every look at an array of a tuple, by atomic writes that threads contend
+# for, which took three quarters of the search. So nothing is allocated here.
+_compiled = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+_inlined = njit(cache=True, nogil=True, error_model="numpy", _nrt=False, inline="always")
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+
+@_inlined
 def _use(pairs, terms, r, pair):
     """What a pair takes of limit r."""
     capacities = pairs.use.shape[0]
@@ -141,7 +149,7 @@ def _use(pairs, terms, r, pair):
     return 1.0 if terms.zeta.shape[1] else pairs.time[pair]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _end(terms, i, load, count):
     """(busy seconds, end) of cluster i with this load in so many tasks."""
     if terms.zeta.shape[1]:
@@ -149,7 +157,7 @@ def _end(terms, i, load, count):
     return load, load + terms.backlog[i] if count > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_compiled
 def _limits(pairs, terms, plan, i, out, into, busy, eta):
     """(cost, whether broken) of the limits of cluster i without pair `out` and with pair `into`."""
     cost, broken = 0.0, False
@@ -168,7 +176,7 @@ def _limits(pairs, terms, plan, i, out, into, busy, eta):
     return cost, broken
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _strain(pairs, terms, plan, i, out, into, inverse, eta):
     """What it costs cluster i to be as full as it is, without pair `out` and with pair `into`, -1 for none."""
     load, count = plan.load[i], plan.count[i]
@@ -186,7 +194,7 @@ def _strain(pairs, terms, plan, i, out, into, inverse, eta):
     return cost + terms.total_time * busy
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _missing(terms, short):
     """Cost of missing so much summed reliability."""
     if short <= 0.0:
@@ -194,7 +202,7 @@ def _missing(terms, short):
     return terms.penalty * short if terms.penalty >= 0.0 else terms.spring * short * short
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _add(pairs, terms, plan, pair, part):
     """Put a part of a pair's task on its cluster."""
     i = pairs.cluster[pair]
@@ -205,7 +213,7 @@ def _add(pairs, terms, plan, pair, part):
     plan.scalars[RELIABILITY] += part * pairs.reliability[pair]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_compiled
 def round_shares(pairs, terms, plan, order, eta):
     """Place the tasks in `order`, each where it costs least next to what is placed and what is expected to come.
 
@@ -236,7 +244,7 @@ def round_shares(pairs, terms, plan, order, eta):
         _add(pairs, terms, plan, plan.own[j], 1.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _measure(pairs, terms, plan, i, inverse, eta):
     """Strain of cluster i, and whether it is over, afresh."""
     plan.strain[i] = _strain(pairs, terms, plan, i, -1, -1, inverse, eta)
@@ -248,7 +256,7 @@ def _measure(pairs, terms, plan, i, inverse, eta):
     plan.over[i] = over
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _join(pairs, plan, j):
     """Enter task j among the members of its cluster."""
     low, high = pairs.start[j], pairs.start[j + 1]
@@ -265,7 +273,7 @@ def _join(pairs, plan, j):
     plan.place[j] = at
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _move(pairs, terms, plan, j, pair, listed, inverse, eta):
     """Put task j on another pair; `listed`: members are kept."""
     old = plan.own[j]
@@ -284,7 +292,7 @@ def _move(pairs, terms, plan, j, pair, listed, inverse, eta):
         _measure(pairs, terms, plan, pairs.cluster[pair] if put else h, inverse, eta)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_compiled
 def _recount(pairs, terms, plan):
     """Sums and members of a plan, afresh."""
     plan.load[:] = 0.0
@@ -297,7 +305,7 @@ def _recount(pairs, terms, plan):
         _join(pairs, plan, j)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_compiled
 def _keep_if_best(pairs, terms, plan, alone):
     """Remember a plan that meets every constraint if it is the best so far."""
     latest, value = 0.0, 0.0
@@ -314,10 +322,11 @@ def _keep_if_best(pairs, terms, plan, alone):
     if value < plan.scalars[BEST]:
         plan.scalars[BEST] = value
         plan.scalars[LATEST] = latest
-        plan.best[:] = plan.own
+        for j in range(len(plan.own)):  # a copy by slices would be allocated first
+            plan.best[j] = plan.own[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _next(seed):
     """Xorshift."""
     seed ^= seed << np.uint64(13)
@@ -325,7 +334,7 @@ def _next(seed):
     return seed ^ (seed << np.uint64(17))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@_inlined
 def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, eta):
     """The best task to push out of cluster g, and where to.
 
@@ -385,7 +394,7 @@ def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, et
     return part_task, part_to, part_cost, looked
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_compiled
 def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, alone, draws, state):
     """Simulated annealing on the price of the plan plus the strain of its clusters, one move or chain at a time.
 
@@ -415,8 +424,10 @@ def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, a
     weight, backlog = terms.weight, terms.backlog
     simple = not (terms.limit.shape[0] or terms.zeta.shape[1] or terms.total_time)
     monotone = terms.zeta.shape[1] == 0
-    largest = draws.max()
-    moved, before = np.empty(DEEP, np.int64), np.empty(DEEP, np.int64)
+    moved, before = plan.moved, plan.before
+    largest = 0.0
+    for draw in draws:
+        largest = max(largest, draw)
     coolest, hottest, softest, stiffest = curve[1], curve[0], curve[2], curve[3]
     work = scalars[WORK]
     while work < until:

@@ -77,6 +77,8 @@ class Setting:
             step=np.zeros(P),
             size=np.zeros(M, np.int32),
             place=np.full(N, -1),
+            moved=np.zeros(moves.DEEP, np.int64),
+            before=np.zeros(moves.DEEP, np.int64),
         )
 
 
