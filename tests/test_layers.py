@@ -25,6 +25,7 @@ LAYERS = (
     {"evaluation"},
     {"settings", "tracking", "matrices", "user_module"},
     {"capturing"},
+    {"profiling"},
     {"stages", "cli"},
 )
 RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}

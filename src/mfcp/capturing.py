@@ -128,11 +128,11 @@ def _of_onnx(options: argparse.Namespace, path: Path) -> Model:
         raise SettingsError(
             f"{path}: an ONNX file holds the forward pass only; leave out --phase train and --optimizer"
         )
-    parsed = [_parse(text) for text in options.input]
+    parsed = [parse_input(text) for text in options.input]
     named = {name: shape for name, shape, _ in parsed if name}
     shapes = [shape for _, shape, _ in parsed]
     forward = capture_onnx(path, options.name or path.stem, shapes=_all_or_none(named, shapes))
-    return _made(options, path.stem, (forward, None, None), forward.batch, _input_size(shapes[0]) if shapes else None)
+    return _made(options, path.stem, (forward, None, None), forward.batch, input_size(shapes[0]) if shapes else None)
 
 
 def _of_module(options: argparse.Namespace, path: Path, name: str) -> Model:
@@ -142,13 +142,13 @@ def _of_module(options: argparse.Namespace, path: Path, name: str) -> Model:
 
     if not options.input:
         raise SettingsError(f"{options.model}: expected --input for each input of it, such as --input 1x3x224x224")
-    parsed = [_parse(text) for text in options.input]
+    parsed = [parse_input(text) for text in options.input]
     tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for _, shape, dtype in parsed]
     named = {key: tensor for (key, *_), tensor in zip(parsed, tensors, strict=True) if key}
     inputs = _all_or_none(named, tensors)
     graphs = _graphs(options, load_module(path, name), inputs, inputs, options.name or name)
     shape = parsed[0][1]
-    return _made(options, name, graphs, shape[0] if shape else 1, _input_size(shape))
+    return _made(options, name, graphs, shape[0] if shape else 1, input_size(shape))
 
 
 def _all_or_none(named: dict[str, Any], listed: list[Any]) -> Any:
@@ -185,13 +185,17 @@ def _made(
     return Model(name, forward, step, optimizer, options.batch or batch, size, domain, batched)
 
 
-def _input_size(shape: Shape) -> int | None:
+def input_size(shape: Shape) -> int | None:
     """Pixels of an image's side (4 sides), else tokens."""
     return None if len(shape) < 2 else shape[-1] if len(shape) == 4 else shape[1]
 
 
-def _parse(text: str) -> tuple[str | None, Shape, str]:
-    """`[NAME=]1x3x224x224[:DTYPE]`."""
+def parse_input(text: str) -> tuple[str | None, Shape, str]:
+    """Name, shape and data type of `[NAME=]1x3x224x224[:DTYPE]`.
+
+    Raises:
+        SettingsError: any other text.
+    """
     name, equals, rest = text.rpartition("=")
     sides, colon, dtype = rest.partition(":")
     try:

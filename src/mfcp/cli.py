@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mfcp.capturing import add_parser as add_capture
 from mfcp.errors import DataError, InfeasibleError, SettingsError, guarded
+from mfcp.profiling.command import add_parser as add_profile
 
 if TYPE_CHECKING:
     from mfcp.matching.problem import MatchingProblem, Solution
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_solve(commands)
     add_capture(commands)
+    add_profile(commands)
 
     table = commands.add_parser("table", help="print the comparison table of a metrics.json")
     table.add_argument("metrics", type=Path, metavar="FILE")

@@ -17,10 +17,11 @@ from mfcp.errors import DataError
 _PROGRAM = "_mfcp_captured"
 
 
-def load_module(path: Path, name: str) -> Any:
+def load_module(path: Path, name: str, device: str = "meta") -> Any:
     """Execute a Python file and give its module, or what its class or function of that name makes without arguments.
 
-    It is built on the meta device, so without weights; where it needs values to be built, on the host.
+    It is built on a device, on meta without weights; where it needs values to be built, on the host. A module that
+    the file has ready stays where it is.
 
     Raises:
         DataError: the file fails, has no such name, or the name is nothing of the kind.
@@ -35,7 +36,7 @@ def load_module(path: Path, name: str) -> Any:
     if not callable(value):
         raise DataError(f"{path}: '{name}' is a {type(value).__name__}; expected a module or what makes one")
     try:
-        with torch.device("meta"):
+        with torch.device(device):
             built = value()
     except Exception:
         try:

@@ -55,15 +55,18 @@ def variants(families: Sequence[str] = ()) -> list[Variant]:
     return [Variant(family, size, shape) for family in chosen for size in family.sizes for shape in family.shapes]
 
 
-def build(variant: Variant) -> tuple[torch.nn.Module, dict[str, Any]]:
-    """The model of a variant on the meta device, and keyword arguments of one sample to call it with."""
+def build(variant: Variant, device: str = "meta") -> tuple[torch.nn.Module, dict[str, Any]]:
+    """The model of a variant on a device, and keyword arguments of one sample to call it with, of which only shapes hold.
+
+    On the meta device it has no weights, elsewhere random ones.
+    """
     import torch
     import transformers
 
     family, shape = variant.family, variant.shape
     fields: dict[str, Any] = {**family.sizes[variant.size], **family.shapes[shape]}
     fields |= {"num_labels": CLASSES[shape]} if family.domain == "cv" else {"use_cache": False}
-    with quiet(), torch.device("meta"):
+    with quiet(), torch.device(device):
         model = getattr(transformers, family.model)(getattr(transformers, family.config)(**fields))
         if family.domain == "cv":
             return model, {"pixel_values": torch.empty(1, 3, shape, shape)}

@@ -82,7 +82,7 @@ def forward(module: torch.nn.Module, inputs: Any, recorder: Recorder) -> None:
     """One pass in evaluation mode, without gradients; `module` and `inputs` are on the meta device."""
     _set_mode(module, training=False)
     with torch.no_grad(), recorder:
-        _call(module, inputs)
+        call(module, inputs)
 
 
 def traced(module: torch.nn.Module, inputs: Any, *, training: bool) -> torch.nn.Module | None:
@@ -116,7 +116,7 @@ def training_step(
     _set_mode(module, training=True)
     steps = _optimizer(module, optimizer)
     with recorder:
-        value = (loss or _default_loss)(_call(module, inputs))
+        value = (loss or default_loss)(call(module, inputs))
         recorder.part = "backward"
         value.backward()
     recorder.part = None
@@ -126,7 +126,8 @@ def training_step(
         steps.step()
 
 
-def _call(module: torch.nn.Module, inputs: Any) -> Any:
+def call(module: torch.nn.Module, inputs: Any) -> Any:
+    """The module's output for positional arguments, or for keyword arguments as a mapping."""
     return module(**inputs) if isinstance(inputs, Mapping) else module(*inputs)
 
 
@@ -135,7 +136,12 @@ def _set_mode(module: torch.nn.Module, *, training: bool) -> None:
         module.train(training)
 
 
-def _default_loss(output: Any) -> torch.Tensor:
+def default_loss(output: Any) -> torch.Tensor:
+    """The output's own `loss` if there is one, else the sum of every tensor in it that needs a gradient.
+
+    Raises:
+        DataError: nothing in it needs a gradient.
+    """
     given = getattr(output, "loss", None)
     if isinstance(given, torch.Tensor):
         return given

@@ -1,0 +1,240 @@
+"""Runs one after another, each recorded before the next one starts."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from mfcp.errors import DataError
+from mfcp.profiling.folder import Folder
+from mfcp.profiling.isolation import Isolation, Outcome
+from mfcp.profiling.subjects import Subject
+from mfcp.progress import progress
+
+if TYPE_CHECKING:
+    from mfcp.data.tables import Tables
+
+_LAYERS = ("convolution", "addmm", "mm")
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What a profile left.
+
+    Attributes:
+        tables: of the folder, with the rows of earlier profiles.
+        ran: run_id of the runs of this one.
+        left: runs that the budget did not allow.
+        cut: task of the run that was under way when the budget ended.
+        without_graph: graph_id → why its operators are not known.
+    """
+
+    tables: Tables
+    ran: list[str] = field(default_factory=list)
+    left: int = 0
+    cut: str | None = None
+    without_graph: dict[str, str] = field(default_factory=dict)
+
+
+class _BudgetEndError(Exception):
+    """The budget ended while a job was under way."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How every run goes."""
+
+    warmup: int
+    steps: int
+    epochs: int | None
+    examples: int | None
+    timeout: float
+    memory: int | None
+    seed: int
+
+    @property
+    def examples_in_all(self) -> int | None:
+        """Of the whole task, None where a run is a few steps of it."""
+        return self.epochs * self.examples if self.epochs and self.examples else None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a task on a cluster."""
+
+    subject: Subject
+    batch: int
+    precision: str
+    place: dict[str, Any]
+    threads: int | None
+    cluster_id: str
+    attempt: int
+    suffix: str
+
+    @property
+    def task_id(self) -> str:
+        """Graph, batch, precision, and epochs and examples of a whole task."""
+        return f"{self.subject.graph_id}/b{self.batch}/{self.precision}{self.suffix}"
+
+    @property
+    def run_id(self) -> str:
+        """What a resumed profile knows it by."""
+        return f"{self.cluster_id}/{self.task_id}/{self.attempt}"
+
+
+class Session:
+    """One profile under way.
+
+    Args:
+        folder: gets every row.
+        isolation: where everything runs.
+        plan: how.
+        clusters: the rows of table clusters by name, without figures.
+        end: `time.monotonic()` at which the budget ends.
+    """
+
+    def __init__(
+        self, folder: Folder, isolation: Isolation, plan: Plan, clusters: dict[str, dict[str, Any]], end: float
+    ) -> None:
+        self.folder, self.isolation, self.plan, self.clusters, self.end = folder, isolation, plan, clusters, end
+        self.spent: dict[str, float] = {}  # graph_id → seconds of its last run here, all that it took
+        self.graphs = set(folder.tables["tasks"]["graph_id"])
+        self.without_graph: dict[str, str] = {}
+
+    def try_files(self, chosen: list[Subject]) -> None:
+        """Capture what comes from files, which may be wrong, before anything else runs."""
+        for subject in chosen:
+            if "file" in subject.spec and subject.graph_id not in self.graphs:
+                self._capture(subject)
+
+    def go(self, waiting: list[Run]) -> Profiled:
+        """Run one after another until all are done or the budget ends."""
+        ran: list[str] = []
+        cut = None
+        with progress(f"profile {len(waiting)} runs", total=len(waiting)) as advance:
+            for run in waiting:
+                began = time.monotonic()
+                if began + self._expected(run) > self.end:
+                    break
+                try:
+                    self._record(run)
+                except _BudgetEndError:
+                    cut = run.task_id
+                    break
+                self.spent[run.subject.graph_id] = time.monotonic() - began
+                ran.append(run.run_id)
+                advance()
+        return Profiled(self.folder.tables, ran, len(waiting) - len(ran), cut, self.without_graph)
+
+    def _expected(self, run: Run) -> float:
+        """Seconds that a run takes, by what its graph took last or else by the median of all."""
+        spent = self.spent.get(run.subject.graph_id)
+        return float(np.median(list(self.spent.values()) or [0.0])) if spent is None else spent
+
+    def _isolated(self, job: str, arguments: dict[str, Any], memory: int | None = None) -> Outcome:
+        left = self.end - time.monotonic()
+        outcome = self.isolation.run(job, arguments, timeout=min(self.plan.timeout, left), memory=memory)
+        if outcome.timed_out and left < self.plan.timeout:
+            raise _BudgetEndError
+        return outcome
+
+    def _record(self, run: Run) -> None:
+        """Run and write down, with the rows of tables tasks and clusters that it refers to."""
+        plan = self.plan
+        device = run.place["device"]
+        self._describe(run)
+        arguments = {
+            "model": run.subject.spec,
+            "batch": run.batch,
+            "precision": run.precision,
+            "optimizer": run.subject.optimizer,
+            "device": device,
+            "threads": run.threads,
+            "memory": plan.memory,
+            "warmup": plan.warmup,
+            "steps": plan.steps,
+            "total": plan.examples_in_all // run.batch if plan.examples_in_all else None,
+            "seed": plan.seed + run.attempt,
+        }
+        # Without a limit what the machine has is one: better an allocation that fails than the kernel's kill.
+        memory = (plan.memory or run.place["memory_bytes"]) if device == "cpu" else None
+        started, load = pd.Timestamp.now("UTC"), os.getloadavg()[0]
+        outcome = self._isolated("train", arguments, memory)
+        self.folder.add("runs", [_row(run, plan, outcome) | {"started_at": started, "load_average": load}])
+
+    def _describe(self, run: Run) -> None:
+        if run.cluster_id not in self.folder.names("clusters"):
+            outcome = self._isolated("figures", {"device": run.place["device"], "threads": run.threads})
+            none = dict.fromkeys(("peak_flops", "peak_flops_fp32", "memory_bandwidth"))
+            self.folder.add("clusters", [self.clusters[run.cluster_id] | (outcome.result or none)])
+        if run.task_id in self.folder.names("tasks"):
+            return
+        if run.subject.graph_id not in self.graphs:
+            self._capture(run.subject)
+        self.folder.add("tasks", [self._task(run)])
+
+    def _capture(self, subject: Subject) -> None:
+        outcome = self._isolated("graph", {"model": subject.spec})
+        if outcome.message:
+            raise DataError(outcome.message)
+        tables = outcome.result or {"why": outcome.error or "it took too long"}
+        self.graphs.add(subject.graph_id)
+        if "why" in tables:
+            self.without_graph[subject.graph_id] = tables["why"]
+        else:
+            self.folder.add_graph(subject.graph_id, *(pd.DataFrame(tables[name]) for name in ("nodes", "edges")))
+
+    def _task(self, run: Run) -> dict[str, Any]:
+        subject = run.subject
+        nodes = self.folder.tables["nodes"]
+        nodes = nodes[nodes["graph_id"] == subject.graph_id]
+        has = len(nodes) > 0
+        whole = {"samples": self.plan.examples_in_all} if self.plan.examples_in_all else {}
+        return {
+            "task_id": run.task_id,
+            "domain": subject.domain,
+            "model": subject.model,
+            "batch_size": run.batch,
+            "input_size": subject.size,
+            "precision": run.precision,
+            "phase": "train",
+            "param_count": int(nodes["param_count"].sum()) if has else None,
+            "flops": float(nodes["flops"].sum()) if has else None,
+            "activations": float(nodes.loc[nodes["op"].isin(_LAYERS), "output_numel"].sum()) if has else None,
+            "graph_id": subject.graph_id if has else None,
+            "family": subject.family,
+            "dataset": "synthetic",
+            "epochs": self.plan.epochs,
+            "optimizer": subject.optimizer,
+            **whole,
+        }
+
+
+def _row(run: Run, plan: Plan, outcome: Outcome) -> dict[str, Any]:
+    result = outcome.result or {}
+    times = result.get("step_times")
+    median, low, high = np.quantile(times, [0.5, 0.1, 0.9]).tolist() if times else (None, None, None)
+    return {
+        "run_id": run.run_id,
+        "task_id": run.task_id,
+        "cluster_id": run.cluster_id,
+        "attempt": run.attempt,
+        "batch_size": run.batch,
+        "step_time_s": median,
+        "samples_per_s": run.batch / median if median else None,
+        "duration_s": result.get("train_s") if plan.epochs else None,
+        "status": outcome.status,
+        "error": outcome.error,
+        "wall_s": outcome.wall_s,
+        "cpu_s": outcome.cpu_s,
+        "peak_memory_bytes": result.get("peak_bytes") or outcome.peak_bytes,
+        "warmup_steps": plan.warmup,
+        "steps": len(times) if times else None,
+        "step_time_p10_s": low,
+        "step_time_p90_s": high,
+    }
