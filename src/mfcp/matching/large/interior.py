@@ -150,21 +150,20 @@ def _solver(H: Floats, pairs: _Pairs, edge: Floats) -> Callable[[Floats], tuple[
     """Solves the Newton system for prices and θ; None where the matrix is beyond help.
 
     Args:
-        H: (D, D) the shards' sum, each pair of rows on one side of the diagonal; overwritten.
+        H: (D, D) the shards' sum, of which the lower triangle counts; overwritten.
         pairs: of the prices.
         edge: (D,) 1 on the makespan's rows, whose prices keep their sum.
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    whole = H + H.T
     diagonal = H.diagonal() + pairs.y / pairs.below + pairs.m / pairs.above
     S = 1.0 / np.sqrt(np.maximum(diagonal, TINY))
-    whole *= S[:, None]
-    whole *= S
+    H *= S[:, None]
+    H *= S
     for lift in (1e-11, 1e-8, 1e-5):
-        whole[np.diag_indices(len(S))] = 1.0 + lift
+        H[np.diag_indices(len(S))] = 1.0 + lift
         try:
-            factor = cho_factor(whole, lower=True, check_finite=False)
+            factor = cho_factor(H.T, check_finite=False)  # the upper triangle by columns, as LAPACK has it
         except LinAlgError:
             continue
         flat = S * cho_solve(factor, S * edge, check_finite=False)

@@ -38,37 +38,44 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cl
     W = cluster.shape[1] - spread
     wrap = len(noise) - BLOCK - 1
     keys = np.empty((BLOCK, W))
-    count = np.empty(BLOCK, np.int64)
-    key = np.empty(BLOCK)
+    kept, count = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    key, worst, lowest = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(0, n, BLOCK):
         width = min(BLOCK, n - first)
         last = first + width
         keys[:] = np.inf
-        count[:] = 0
-        least[first:last] = np.inf
-        for j in range(first, last):  # what stays comes first, whatever it costs
-            for k in range(old.shape[1]):
-                if used[j, k] and count[j - first] < W:
-                    cluster[j, count[j - first]] = old[j, k]
-                    keys[j - first, count[j - first]] = -np.inf
-                    count[j - first] += 1
+        kept[:] = 0
+        lowest[:] = np.inf
+        for k in range(width):  # what stays comes first, whatever it costs
+            j = first + k
+            for s in range(old.shape[1]):
+                if used[j, s] and kept[k] < W:
+                    cluster[j, kept[k]] = old[j, s]
+                    keys[k, kept[k]] = -np.inf
+                    kept[k] += 1
+            count[k] = kept[k]
+            worst[k] = keys[k, W - 1]
         for i in range(M):
             offset = (i * 1031 + first) & wrap
+            # Slices from 0 on: only loops over such become vector instructions.
+            seconds, gains = T[i, begin + first : begin + last], A[i, begin + first : begin + last]
+            raised, price, most = noise[offset : offset + width], p[i], cap[i]
             for k in range(width):
-                t = T[i, begin + first + k]
-                v = p[i] * t - q * A[i, begin + first + k]
-                if len(extra):
-                    v += extra[i, first + k]
-                v = v if t <= cap[i] else np.inf
-                least[first + k] = v if v < least[first + k] else least[first + k]
-                key[k] = v + (v + q) * noise[offset + k]
+                key[k] = price * seconds[k] - q * gains[k]
+            if len(extra):
+                for k in range(width):
+                    key[k] += extra[i, first + k]
+            for k in range(width):
+                v = key[k] if seconds[k] <= most else np.inf
+                lowest[k] = v if v < lowest[k] else lowest[k]
+                key[k] = v + (v + q) * raised[k]
             for k in range(width):
                 v = key[k]
-                if v < keys[k, W - 1]:
+                if v < worst[k]:
                     j = first + k
                     stays = False
-                    for s in range(count[k]):
-                        stays = stays or (keys[k, s] == -np.inf and cluster[j, s] == i)
+                    for s in range(kept[k]):
+                        stays = stays or cluster[j, s] == i
                     if stays:
                         continue
                     if count[k] < W:
@@ -80,6 +87,8 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cl
                         s -= 1
                     keys[k, s] = v
                     cluster[j, s] = i
+                    worst[k] = keys[k, W - 1]
+        least[first:last] = lowest[:width]
         for k in range(width):
             j = first + k
             for s in range(spread):  # every cluster in turn
@@ -141,11 +150,10 @@ def centre(cluster, b, a, cost, mass, prices, mu, x, s, u):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
-    """Add this shard's part of the Newton system: half of Σ_j b_j (diag θ - θ θᵀ / Σθ) b_jᵀ with θ = x / s.
+    """Add this shard's part of the Newton system: Σ_j b_j (diag θ - θ θᵀ / Σθ) b_jᵀ with θ = x / s.
 
-    H (D, D) gets each pair of candidates on one side of the diagonal only: the whole is H + Hᵀ - diag H. Pairs whose
-    product of shares is faint are left out: the scattered writes are most of the time, and the diagonal, which is
-    whole, keeps the matrix positive definite. force (2, D):
+    H (D, D) gets the lower triangle only. Pairs whose product of shares is faint are left out: the scattered writes
+    are most of the time, and the diagonal, which is whole, keeps the matrix positive definite. force (2, D):
     Σ_j mass_j times the θ-mean of b, and the loads Σ b x. sums (2,): Σ x s and Σ cost x.
     """
     n, W, B = b.shape
@@ -181,14 +189,16 @@ def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
             if B == 1:
                 for k2 in range(k):
                     if share * part[k2] > FAINT:
-                        H[c, cluster[j, k2]] -= theta[k] * b[j, k, 0] * mean[k2, 0]
+                        c2 = cluster[j, k2]
+                        H[max(c, c2), min(c, c2)] -= theta[k] * b[j, k, 0] * mean[k2, 0]
             else:
                 for k2 in range(k):
                     if share * part[k2] <= FAINT:
                         continue
                     for r in range(B):
                         for r2 in range(B):
-                            H[c * B + r, cluster[j, k2] * B + r2] -= theta[k] * b[j, k, r] * mean[k2, r2]
+                            at, at2 = c * B + r, cluster[j, k2] * B + r2
+                            H[max(at, at2), min(at, at2)] -= theta[k] * b[j, k, r] * mean[k2, r2]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")

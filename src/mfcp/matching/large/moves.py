@@ -12,7 +12,7 @@ modules come as arguments: the cache beside this file notices changes of this fi
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -134,8 +134,8 @@ DEEP = 8  # tasks in a chain, at most
 
 # Without Numba's reference counts: it counts every look at an array of a tuple, by atomic writes that threads contend
 # for, which took three quarters of the search. So nothing is allocated here.
-_compiled = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-_inlined = njit(cache=True, nogil=True, error_model="numpy", _nrt=False, inline="always")
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+_compiled, _inlined = njit(**_OPTIONS), njit(**_OPTIONS, inline="always")
 
 
 @_inlined
