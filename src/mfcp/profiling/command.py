@@ -46,7 +46,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--examples", type=int, metavar="n", help="… over so many examples")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="end after so many seconds")
     parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one run (600)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of order, weights and inputs (0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and inputs (0)")
     parser.set_defaults(run=run)
 
 

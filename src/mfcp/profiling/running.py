@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from math import log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from mfcp.data.tables import Tables
 
 _LAYERS = ("convolution", "addmm", "mm")
+_UPDATE = (
+    200  # operations in the time of an optimizer's some 28 bytes a parameter, on CPUs and GPUs within a factor of 3
+)
+_START = 1e8  # operations in the time of a process's start: runs of less are all alike
 
 
 @dataclass(frozen=True)
@@ -102,39 +107,45 @@ class Session:
         self, folder: Folder, isolation: Isolation, plan: Plan, clusters: dict[str, dict[str, Any]], end: float
     ) -> None:
         self.folder, self.isolation, self.plan, self.clusters, self.end = folder, isolation, plan, clusters, end
-        self.spent: dict[str, float] = {}  # graph_id → seconds of its last run here, all that it took
-        self.graphs = set(folder.tables["tasks"]["graph_id"])
+        self.spent: list[tuple[float, float]] = []  # (work, seconds) of the runs so far
+        self.graphs = folder.names("nodes") & folder.names("edges")
         self.without_graph: dict[str, str] = {}
+        self.facts: dict[str, dict[str, Any]] = {}
 
-    def try_files(self, chosen: list[Subject]) -> None:
-        """Capture what comes from files, which may be wrong, before anything else runs."""
-        for subject in chosen:
-            if "file" in subject.spec and subject.graph_id not in self.graphs:
-                self._capture(subject)
-
-    def go(self, waiting: list[Run]) -> Profiled:
-        """Run one after another until all are done or the budget ends."""
+    def go(self, turns: list[list[Run]]) -> Profiled:
+        """Run until all is done or the budget ends: turn by turn, what is little work first."""
         ran: list[str] = []
         cut = None
-        with progress(f"profile {len(waiting)} runs", total=len(waiting)) as advance:
-            for run in waiting:
-                began = time.monotonic()
-                if began + self._expected(run) > self.end:
-                    break
-                try:
-                    self._record(run)
-                except _BudgetEndError:
-                    cut = run.task_id
-                    break
-                self.spent[run.subject.graph_id] = time.monotonic() - began
-                ran.append(run.run_id)
-                advance()
-        return Profiled(self.folder.tables, ran, len(waiting) - len(ran), cut, self.without_graph)
+        total = sum(map(len, turns))
+        with progress(f"profile {total} runs", total=total) as advance:
+            try:
+                # What comes from files may be wrong: that shows before anything else runs.
+                self._capture([run.subject for turn in turns for run in turn if "file" in run.subject.spec])
+                for turn in turns:
+                    self._capture([run.subject for run in turn])
+                    for run in sorted(turn, key=self._work):
+                        if time.monotonic() + self._expected(run) > self.end:
+                            raise _BudgetEndError
+                        cut = run.task_id
+                        self._record(run)
+                        cut = None
+                        ran.append(run.run_id)
+                        advance()
+            except _BudgetEndError:
+                pass
+        return Profiled(self.folder.tables, ran, total - len(ran), cut, self.without_graph)
+
+    def _work(self, run: Run) -> float:
+        """About the operations of a run's steps, an update of a parameter as so many as fit into its traffic's time."""
+        graph = self._facts(run.subject.graph_id)
+        count = self.plan.examples_in_all or run.batch * (self.plan.warmup + self.plan.steps)
+        return count * (3 * (graph["flops"] or 0) + _UPDATE * (graph["param_count"] or 0) / run.batch) + _START
 
     def _expected(self, run: Run) -> float:
-        """Seconds that a run takes, by what its graph took last or else by the median of all."""
-        spent = self.spent.get(run.subject.graph_id)
-        return float(np.median(list(self.spent.values()) or [0.0])) if spent is None else spent
+        """Seconds that a run takes: those of the run nearest in work, and in proportion where it is more work."""
+        work = self._work(run)
+        near, seconds = min(self.spent, key=lambda other: abs(log(other[0] / work)), default=(work, 0.0))
+        return seconds * max(1.0, work / near)
 
     def _isolated(self, job: str, arguments: dict[str, Any], memory: int | None = None) -> Outcome:
         left = self.end - time.monotonic()
@@ -163,37 +174,50 @@ class Session:
         }
         # Without a limit what the machine has is one: better an allocation that fails than the kernel's kill.
         memory = (plan.memory or run.place["memory_bytes"]) if device == "cpu" else None
-        started, load = pd.Timestamp.now("UTC"), os.getloadavg()[0]
+        began, started, load = time.monotonic(), pd.Timestamp.now("UTC"), os.getloadavg()[0]
         outcome = self._isolated("train", arguments, memory)
         self.folder.add("runs", [_row(run, plan, outcome) | {"started_at": started, "load_average": load}])
+        self.spent.append((self._work(run), time.monotonic() - began))
 
     def _describe(self, run: Run) -> None:
         if run.cluster_id not in self.folder.names("clusters"):
             outcome = self._isolated("figures", {"device": run.place["device"], "threads": run.threads})
             none = dict.fromkeys(("peak_flops", "peak_flops_fp32", "memory_bandwidth"))
             self.folder.add("clusters", [self.clusters[run.cluster_id] | (outcome.result or none)])
-        if run.task_id in self.folder.names("tasks"):
-            return
-        if run.subject.graph_id not in self.graphs:
-            self._capture(run.subject)
-        self.folder.add("tasks", [self._task(run)])
+        if run.task_id not in self.folder.names("tasks"):
+            self.folder.add("tasks", [self._task(run)])
 
-    def _capture(self, subject: Subject) -> None:
-        outcome = self._isolated("graph", {"model": subject.spec})
-        if outcome.message:
-            raise DataError(outcome.message)
-        tables = outcome.result or {"why": outcome.error or "it took too long"}
-        self.graphs.add(subject.graph_id)
-        if "why" in tables:
-            self.without_graph[subject.graph_id] = tables["why"]
-        else:
-            self.folder.add_graph(subject.graph_id, *(pd.DataFrame(tables[name]) for name in ("nodes", "edges")))
+    def _capture(self, subjects: list[Subject]) -> None:
+        """Add the graphs that the folder lacks."""
+        for subject in subjects:
+            if subject.graph_id in self.graphs:
+                continue
+            outcome = self._isolated("graph", {"model": subject.spec})
+            if outcome.message:
+                raise DataError(outcome.message)
+            tables = outcome.result or {"why": outcome.error or "it took too long"}
+            self.graphs.add(subject.graph_id)
+            if "why" in tables:
+                self.without_graph[subject.graph_id] = tables["why"]
+            else:
+                self.folder.add_graph(subject.graph_id, *(pd.DataFrame(tables[name]) for name in ("nodes", "edges")))
+
+    def _facts(self, graph_id: str) -> dict[str, Any]:
+        """Columns of table tasks that a graph tells; None where it is not known."""
+        if graph_id not in self.facts:
+            nodes = self.folder.tables["nodes"]
+            nodes = nodes[nodes["graph_id"] == graph_id]
+            layers = nodes["op"].isin(_LAYERS)
+            self.facts[graph_id] = {
+                "param_count": int(nodes["param_count"].sum()) or None,
+                "flops": float(nodes["flops"].sum()) if len(nodes) else None,
+                "activations": float(nodes.loc[layers, "output_numel"].sum()) if len(nodes) else None,
+                "graph_id": graph_id if len(nodes) else None,
+            }
+        return self.facts[graph_id]
 
     def _task(self, run: Run) -> dict[str, Any]:
         subject = run.subject
-        nodes = self.folder.tables["nodes"]
-        nodes = nodes[nodes["graph_id"] == subject.graph_id]
-        has = len(nodes) > 0
         whole = {"samples": self.plan.examples_in_all} if self.plan.examples_in_all else {}
         return {
             "task_id": run.task_id,
@@ -203,10 +227,7 @@ class Session:
             "input_size": subject.size,
             "precision": run.precision,
             "phase": "train",
-            "param_count": int(nodes["param_count"].sum()) if has else None,
-            "flops": float(nodes["flops"].sum()) if has else None,
-            "activations": float(nodes.loc[nodes["op"].isin(_LAYERS), "output_numel"].sum()) if has else None,
-            "graph_id": subject.graph_id if has else None,
+            **self._facts(subject.graph_id),
             "family": subject.family,
             "dataset": "synthetic",
             "epochs": self.plan.epochs,

@@ -13,7 +13,7 @@ from mfcp.profiling.folder import opened
 from mfcp.profiling.isolation import Isolation
 from mfcp.profiling.machine import cluster, cores
 from mfcp.profiling.running import Plan, Profiled, Run, Session
-from mfcp.profiling.subjects import numbered, ordered, subjects
+from mfcp.profiling.subjects import in_turns, subjects
 
 PRECISIONS = ("fp32", "amp_fp16", "amp_bf16")
 
@@ -57,7 +57,7 @@ def profile(
         epochs, examples: both or none: train so many epochs over so many examples instead, which fills `duration_s`.
         budget: seconds after which no further run is started, and a run under way is ended and forgotten.
         timeout: seconds until a run is ended, which is recorded.
-        seed: of order, weights and inputs.
+        seed: of weights and inputs.
 
     Raises:
         SettingsError: an unknown model or an argument out of range.
@@ -66,10 +66,10 @@ def profile(
     start = time.monotonic()
     end = inf if budget is None else start + budget
     _check(batches, precisions, threads, device, epochs, examples)
-    for name, value in (("repeats", repeats), ("steps", steps), ("timeout", timeout), ("warmup", warmup + 1)):
-        if value <= 0:
-            raise SettingsError(f"--{name}: expected a positive number, got {value}")
-    chosen = ordered(subjects(models, inputs), seed)
+    _check_positive(repeats=repeats, steps=steps, timeout=timeout, budget=budget, memory_limit=memory_limit)
+    if warmup < 0:
+        raise SettingsError(f"--warmup: expected at least 0, got {warmup}")
+    chosen = subjects(models, inputs)
     wrong = [batch for subject in chosen for batch in batches or (subject.batch,) if examples and examples % batch]
     if wrong:
         raise SettingsError(f"--examples {examples} is no multiple of batch {wrong[0]}; choose one that is")
@@ -77,17 +77,20 @@ def profile(
     suffix = f"/e{epochs}x{examples}" if epochs else ""
     with opened(Path(out)) as folder, Isolation() as isolation:
         clusters = _clusters(isolation, device, threads or (cores(),), memory_limit)
-        runs = [
-            Run(subject, batch, precision, place, count, str(row["cluster_id"]), attempt, suffix)
-            for attempt, subject in numbered(chosen, repeats)
-            for batch in batches or (subject.batch,)
-            for precision in precisions
-            for place, count, row in clusters
+        turns = [
+            [
+                Run(subject, batch, precision, place, count, str(row["cluster_id"]), attempt, suffix)
+                for subject in turn
+                for batch in batches or (subject.batch,)
+                for precision in precisions
+                for place, count, row in clusters
+            ]
+            for attempt in range(1, repeats + 1)  # all once before any comes again: repeats are apart in time
+            for turn in in_turns(chosen)
         ]
-        known = folder.names("runs")
-        waiting = [run for run in runs if run.run_id not in known]
+        done = folder.names("runs")
+        waiting = [[run for run in turn if run.run_id not in done] for turn in turns]
         session = Session(folder, isolation, plan, {str(row["cluster_id"]): row for *_, row in clusters}, end)
-        session.try_files(chosen)
         return session.go(waiting)
 
 
@@ -106,6 +109,12 @@ def _clusters(
         for count in threads if place["device"] == "cpu" else (None,):
             found.append((place, count, cluster(place, count, memory)))
     return found
+
+
+def _check_positive(**values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and not value > 0:
+            raise SettingsError(f"--{name.replace('_', '-')}: expected a positive number, got {value}")
 
 
 def _check(

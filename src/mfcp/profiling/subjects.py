@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -71,17 +70,11 @@ def subjects(models: Sequence[str], inputs: Sequence[str]) -> list[Subject]:
     return list(found.values())
 
 
-def ordered(chosen: Sequence[Subject], seed: int) -> list[Subject]:
-    """In turn one of each family, small ones first, the families of each turn shuffled; the same for the same seed."""
-    rng = random.Random(seed)
+def in_turns(chosen: Sequence[Subject]) -> list[list[Subject]]:
+    """One of each family a turn, the small ones of a family first."""
     by_family = sorted(chosen, key=lambda subject: (subject.family, subject.effort))
     queues = [list(members) for _, members in groupby(by_family, key=lambda subject: subject.family)]
-    order: list[Subject] = []
-    for turn in zip_longest(*queues):
-        present = [subject for subject in turn if subject is not None]
-        rng.shuffle(present)
-        order += present
-    return order
+    return [[subject for subject in turn if subject is not None] for turn in zip_longest(*queues)]
 
 
 def _of_zoo(name: str) -> list[Subject]:
@@ -119,8 +112,3 @@ def _of_file(path: str, name: str, inputs: Sequence[str]) -> Subject:
     graph_id = f"{name}@{'+'.join('x'.join(map(str, shape[1:])) or '1' for _, shape, _ in parsed)}"
     spec = {"file": path, "name": name, "id": graph_id, "inputs": parsed}
     return Subject(graph_id, name, name, None, input_size(first), "adamw", first[0], spec)
-
-
-def numbered(chosen: Sequence[Subject], repeats: int) -> Iterator[tuple[int, Subject]]:
-    """Every subject once before any comes again, so that repeats are apart in time: (attempt from 1, subject)."""
-    return ((attempt, subject) for attempt in range(1, repeats + 1) for subject in chosen)
