@@ -1,7 +1,8 @@
 """Predicted times of unseen model families from operator graphs: baselines, the network, and clusters with few runs.
 
-    python benchmarks/features.py --data DIR           every table, seeds 0-2
-    python benchmarks/features.py --data DIR --quick   one fold of one seed
+    python benchmarks/features.py --data DIR                                      every table, seeds 0-2
+    python benchmarks/features.py --data DIR --tables curve --seeds 0,1           new clusters only
+    python benchmarks/features.py --data DIR --quick                              one fold of one seed
 
 DIR is a folder in the log schema with `nodes`, `edges` and the batch size of every run. Five folds by model family; a
 task's time is the seconds of one step at the logged batch size. MAPE is the mean of |predicted - measured| / measured;
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -38,6 +40,7 @@ from steps import (
     totals,
 )
 
+from mfcp.errors import guarded
 from mfcp.progress import progress
 from mfcp.tasks.graphs import OperatorGraphs, build_graphs
 from mfcp.tasks.new_cluster import NewCluster
@@ -45,7 +48,7 @@ from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
 
 Floats = NDArray[np.float64]
 RUNS = (0, 5, 10, 20, 50)
-CURVE_FOLDS = 1  # of seed 0: a fifth of the tasks, unseen, on every cluster in turn
+CURVE_FOLD = 0  # of each seed: a fifth of the tasks, unseen, on every cluster in turn
 DRAWS = 5  # of which runs a new cluster has
 PEER = "histograms + GBDT"
 SHIPPED = "OperatorTimes: networks and roofline"
@@ -81,31 +84,39 @@ def compare(phase: str, seed: int, fold: int, model: str) -> dict[str, Floats]:
             "kNN on totals": per_cluster(nearest, STATE["totals"], log, train, test),
             "operator roofline, fitted": rooflines(graphs, log, train, test),
         }
-    full = {}
+    whole = {}
     for name, values in found.items():
-        full[name] = np.full(log.steps.seconds.shape, np.nan)
-        full[name][:, test] = values
-    return full
+        whole[name] = np.full(log.steps.seconds.shape, np.nan)
+        whole[name][:, test] = values
+    return whole
 
 
-def curve(cluster: int, fold: int) -> dict[str, Any]:
-    """A cluster left out: errors on unseen families by number of runs, and after full training with it."""
+def full(seed: int) -> Floats:
+    """(M, n) log seconds of the curve's unseen families by a network that has seen every cluster."""
+    graphs, log, rules = STATE["graphs"], STATE["logs"]["infer"], TimingRules(members=1)
+    train = np.flatnonzero(log.folds(seed) != CURVE_FOLD)
+    fitted = OperatorTimes.fit(graphs, log.accelerators, log.steps.select(train), seed=seed, rules=rules)
+    return fitted.log_seconds(graphs.distinct.take(log.steps.graph), log.steps.batch)
+
+
+def curve(cluster: int, seed: int) -> dict[str, Any]:
+    """A cluster left out: predictions for unseen families by number of runs."""
     graphs, log = STATE["graphs"], STATE["logs"]["infer"]
-    test = log.folds(0) == fold
+    test = log.folds(seed) == CURVE_FOLD
     train, s, rules = np.flatnonzero(~test), log.steps, TimingRules(members=1)
     others = [i for i in range(len(log.clusters)) if i != cluster]
-    six = MeasuredSteps(s.graph, s.batch[others], s.seconds[others])
-    usable = np.isfinite(six.seconds).any(axis=0)
-    six = six.select(np.flatnonzero(~test & usable))
-    known = OperatorTimes.fit(graphs, tuple(log.accelerators[i] for i in others), six, seed=0, rules=rules)
-    reference = graphs.distinct.take(six.graph)
+    rest = MeasuredSteps(s.graph, s.batch[others], s.seconds[others])
+    usable = np.isfinite(rest.seconds).any(axis=0)
+    rest = rest.select(np.flatnonzero(~test & usable))
+    known = OperatorTimes.fit(graphs, tuple(log.accelerators[i] for i in others), rest, seed=seed, rules=rules)
+    reference = graphs.distinct.take(rest.graph)
     measured = np.flatnonzero(test & np.isfinite(s.seconds[cluster]))
     operators, truth = graphs.distinct.take(s.graph[measured]), np.log(s.seconds[cluster, measured])
-    found: dict[str, Any] = {"cluster": cluster, "fold": fold, "tasks": measured, "rows": []}
+    found: dict[str, Any] = {"cluster": cluster, "seed": seed, "tasks": measured, "rows": []}
     profiled = train[np.isfinite(s.seconds[cluster, train])]
     for runs in RUNS:
         for draw in range(DRAWS if runs else 1):
-            drawn = np.random.default_rng([cluster, fold, runs, draw]).choice(profiled, runs, replace=False)
+            drawn = np.random.default_rng([cluster, seed, runs, draw]).choice(profiled, runs, replace=False)
             own = NewCluster.fit(
                 log.accelerators[cluster], known, graphs.distinct.take(s.graph[drawn]), s.batch[cluster, drawn],
                 s.seconds[cluster, drawn], reference,
@@ -113,8 +124,6 @@ def curve(cluster: int, fold: int) -> dict[str, Any]:
             predicted = own.predict(known, operators, s.batch[cluster, measured])
             inside = np.abs(predicted.log_seconds - truth) <= 1.645 * predicted.sd
             found["rows"].append((runs, predicted.log_seconds, float(inside.mean()), float(predicted.sd.mean())))
-    everything = OperatorTimes.fit(graphs, log.accelerators, s.select(train), seed=0, rules=rules)
-    found["full"] = everything.log_seconds(operators, s.batch[:, measured])[cluster]
     return found
 
 
@@ -150,28 +159,45 @@ def one_cluster(steps: MeasuredSteps, one: dict[str, Any]) -> MeasuredSteps:
     return MeasuredSteps(steps.graph, steps.batch[at], steps.seconds[at]).select(one["tasks"])
 
 
-def print_curve(found: list[dict[str, Any]], out: Path | None) -> None:
+def print_curve(found: list[dict[str, Any]], everything: dict[int, Floats], out: Path | None) -> None:
+    """Means over clusters by number of runs; then each cluster's MAPE in one row."""
     log = STATE["logs"]["infer"]
-    print(
-        f"\na new cluster, the others known: {len(found)} pairs of cluster and fold of unseen families, {DRAWS} draws"
-    )
-    print(f"{'runs':>6s} {'MAPE %':>8s} {'of full':>8s} {'log R²':>8s} {'in 90 % interval':>17s} {'mean sd':>8s}")
+    seeds = ", ".join(map(str, everything))
+    print(f"\na new cluster, the others known: {len(log.clusters)} clusters, seeds {seeds}, {DRAWS} draws of the runs")
+    heads = f"{'MAPE %':>8s} {'of full':>8s} {'seeds':>11s} {'log R²':>8s} {'in 90 % interval':>17s} {'mean sd':>8s}"
+    print(f"{'runs':>6s} {heads}")
 
     def score(one: dict[str, Any], predicted: Floats) -> Floats:
         return scores(predicted[None], one_cluster(log.steps, one))[0]
 
-    full = np.mean([score(one, one["full"]) for one in found], axis=0)
-    curve_ = []
+    def by_seed_and_cluster(values: list[tuple[dict[str, Any], Floats]]) -> Floats:
+        """(S, M) MAPE, mean over draws."""
+        cells = [[(s, c) == (one["seed"], one["cluster"]) for one, _ in values] for s in everything for c in range(M)]
+        mape = np.array([score(*value)[0] for value in values])
+        return np.array([mape[cell].mean() for cell in cells]).reshape(len(everything), M)
+
+    M = len(log.clusters)
+    all_seen = [(one, everything[one["seed"]][one["cluster"], one["tasks"]]) for one in found]
+    full_, full_r2 = by_seed_and_cluster(all_seen), np.mean([score(*value)[1] for value in all_seen])
+    curve_, rows_ = [], []
     for runs in RUNS:
         rows = [(one, row) for one in found for row in one["rows"] if row[0] == runs]
-        value = np.mean([score(one, row[1]) for one, row in rows], axis=0)
+        mape = by_seed_and_cluster([(one, row[1]) for one, row in rows])
+        r2 = np.mean([score(one, row[1])[1] for one, row in rows])
         inside, sd = (np.mean([row[k] for _, row in rows]) for k in (2, 3))
-        curve_.append(value[0])
+        ratio = mape.mean(axis=1) / full_.mean(axis=1)
+        curve_.append(float(mape.mean()))
+        rows_.append((str(runs), mape.mean(axis=0)))
         note = "   the prior" if not runs else ""
-        print(f"{runs:6d} {value[0]:8.1f} {value[0] / full[0]:8.2f} {value[1]:8.3f} {inside:17.2f} {sd:8.2f}{note}")
-    print(f"{'full':>6s} {full[0]:8.1f} {1:8.2f} {full[1]:8.3f}")
+        spread = f"{ratio.min():.2f}-{ratio.max():.2f}"
+        line = f"{runs:6d} {mape.mean():8.1f} {mape.mean() / full_.mean():8.2f} {spread:>11s}"
+        print(f"{line} {r2:8.3f} {inside:17.2f} {sd:8.2f}{note}")
+    print(f"{'full':>6s} {full_.mean():8.1f} {1:8.2f} {'':11s} {full_r2:8.3f}")
+    print("MAPE by cluster: " + ", ".join(log.clusters))
+    for name, values in (*rows_, ("full", full_.mean(axis=0))):
+        print(f"{name:>6s} " + " ".join(f"{value:8.1f}" for value in values))
     if out is not None:
-        plot(out / "new_cluster.png", lambda axes: draw_curve(axes, curve_, float(full[0])))
+        plot(out / "new_cluster.png", lambda axes: draw_curve(axes, curve_, float(full_.mean())))
 
 
 def draw_curve(axes: Any, mape: list[float], full: float) -> None:
@@ -281,9 +307,11 @@ def main() -> None:
                 arguments.out / "times.png", lambda axes, p=predictions[SHIPPED][0]: draw_times(axes, p, logs["infer"])
             )
     if "curve" in wanted:
-        left_out = [(curve, c, f) for c in range(len(logs["infer"].clusters)) for f in range(CURVE_FOLDS)]
-        print_curve(list(run(left_out, arguments.processes).values()), arguments.out)
+        left_out = [(curve, c, seed) for seed in seeds for c in range(len(logs["infer"].clusters))]
+        found = run([(full, seed) for seed in seeds] + left_out, arguments.processes)
+        everything = {seed: found[full, seed] for seed in seeds}
+        print_curve([found[job] for job in left_out], everything, arguments.out)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main))

@@ -1,5 +1,7 @@
 """Clusters with few runs or none: a synthetic truth is found, the prior is calibrated, files come back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from graphs_by_hand import join, tables
@@ -7,7 +9,7 @@ from graphs_by_hand import join, tables
 from mfcp.errors import DataError
 from mfcp.tasks.graphs import build_graphs
 from mfcp.tasks.new_cluster import NewCluster
-from mfcp.tasks.roofline import Accelerator, graph_roofline
+from mfcp.tasks.roofline import Accelerator, graph_roofline, roofline_seconds
 from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
 
 KNOWN = tuple(Accelerator(1e12 * f, 1e11 * f, 4.0, 8.0) for f in (1.0, 1.5, 2.0, 3.0))
@@ -82,6 +84,23 @@ def test_few_runs_find_a_level_that_the_figures_do_not_tell(graphs, known, runs)
     predicted = fit(graphs, known, runs, truth).predict(known, graphs.distinct, np.full(MODELS, 8.0))
     assert not predicted.is_prior
     assert np.abs(predicted.log_seconds - truth)[runs:].mean() < 0.1
+
+
+def test_runs_find_a_class_of_operators_that_is_slow_on_the_new_cluster(graphs, known):
+    """Products take five times as long as on the known clusters: no one level says that."""
+    own, batch = graphs.distinct, np.full(MODELS, 8.0)
+    seconds = 2.1 * roofline_seconds(own, [NEW])[:, 0] * np.where(own.flops > 0, 5.0, 1.0)
+    truth = np.log(batch * (own.counts @ seconds))
+    predicted = fit(graphs, known, 30, truth).predict(known, own, batch).log_seconds[30:]
+    off = truth[30:] - roofline(graphs)[30:]
+    assert (predicted - truth[30:]).std() < 0.6 * off.std()
+
+
+def test_networks_without_a_roofline_beside_them_serve_as_well(graphs, known):
+    alone = replace(known, rooflines=())
+    truth = roofline(graphs) + np.log(6.0)
+    predicted = fit(graphs, alone, 20, truth).predict(alone, graphs.distinct, np.full(MODELS, 8.0))
+    assert np.abs(predicted.log_seconds - truth)[20:].mean() < 0.1
 
 
 def test_more_runs_leave_less_doubt(graphs, known):

@@ -11,7 +11,7 @@ from graphs_by_hand import join, tables
 from mfcp.errors import DataError
 from mfcp.tasks.graphs import build_graphs
 from mfcp.tasks.operators import OPERATORS
-from mfcp.tasks.roofline import Accelerator, graph_roofline
+from mfcp.tasks.roofline import Accelerator, graph_roofline, roofline_seconds
 from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
 
 MACHINES = (Accelerator(1e12, 1e11, 4.0, 8.0), Accelerator(5e12, 2e11, 2.0, 64.0))
@@ -86,6 +86,24 @@ def test_several_members_predict_their_mean_log_time(graphs):
     each = [replace(both, members=(weights,)).log_seconds(graphs.distinct) for weights in both.members]
     assert both.log_seconds(graphs.distinct) == pytest.approx(np.mean(each, axis=0))
     assert not np.allclose(*each)
+
+
+def test_parts_of_operators_make_up_the_networks_time(graphs, fitted):
+    steps = truth(graphs)
+    vectors, factors, launches = fitted.operator_parts(graphs.distinct)
+    seconds = roofline_seconds(graphs.distinct, MACHINES) * np.exp(factors)
+    total = steps.batch.T * (graphs.distinct.counts @ seconds) + graphs.distinct.counts @ np.exp(launches)
+    network = replace(fitted, rooflines=())
+    assert np.log(total.T) == pytest.approx(network.log_seconds(graphs.distinct, steps.batch), abs=1e-4)
+    assert vectors.shape == (len(graphs.distinct.kind), QUICK.hidden + QUICK.embedding)
+
+
+def test_parts_of_several_members_lie_side_by_side(graphs, fitted):
+    one, two = fitted, replace(fitted, members=fitted.members * 2)
+    (v1, f1, l1), (v2, f2, l2) = (times.operator_parts(graphs.distinct) for times in (one, two))
+    assert v2 @ v2.T == pytest.approx(v1 @ v1.T)
+    assert np.array_equal(f1, f2)
+    assert np.array_equal(l1, l2)
 
 
 def test_what_is_saved_is_loaded(graphs, fitted, tmp_path):

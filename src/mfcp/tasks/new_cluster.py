@@ -2,18 +2,20 @@
 
 What is known of it are its accelerator's figures, hence a roofline, and how far the known clusters' times are from
 *their* rooflines. With no run at all, that is the prediction: a *prior*, with the spread that the known clusters'
-priors would have had. Runs then correct it, as a linear model with Gaussian coefficients in which few runs move little:
+priors would have had. Runs correct it, by two linear heads with Gaussian coefficients that few runs move little:
 
-    log t = prior(x) + a + b · size(x) + Σ_i c_i (log t_i - log roofline_i)(x) + noise
+    network head     log t = prior(x) + a + b · size(x) + c · factors(x) + d · shares(x) + e · vector(x) + noise
+    roofline head    log t = log Σ_k e_k parts_k(x)    + a + d · shares(x) + noise
 
-t_i are predicted times on known clusters, that is, frozen features of the graph; the c_i say which of them this one
-resembles. The scale of the c_i and the noise are averaged over a small grid by their evidence; the noise is expected
-about where the known clusters' priors were off.
+factors are log t_i - log roofline_i of predicted times on known clusters i; shares, of the predicted time by class of
+operator and of all launches; vector, the network's view of the operators, weighted by their predicted time. A share
+times a coefficient is what, to first order, a factor on the time of that class does, and a vector times a
+coefficient what another last layer of the network does: everything below that layer stays frozen. The noise is
+Student's: one run that is off by a factor says little about the others.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,16 +26,18 @@ from numpy.typing import NDArray
 from mfcp.errors import DataError
 from mfcp.files import replacing
 from mfcp.tasks.distinct import DistinctOperators
-from mfcp.tasks.roofline import Accelerator, graph_roofline
+from mfcp.tasks.linear_head import Head
+from mfcp.tasks.operators import CLASS_NAMES
+from mfcp.tasks.roofline import Accelerator, graph_roofline, roofline_seconds
 from mfcp.tasks.timing import OperatorTimes
 
 Floats = NDArray[np.float64]
 
-_LEVEL_SD, _SLOPE_SD = 1.0, 0.1  # of levels that runs are to find; of log time per deviation of log size
 _LEAST_LEVEL_SD = 0.3  # of a prior: figures say nothing about software, and a compiler alone is worth a factor
-_COEFFICIENT_SD = (0.01, 0.03, 0.1, 0.3)
-_NOISE_LOG_SD = 0.5
-_NOISE_SD = (0.03, 0.06, 0.1, 0.15, 0.25, 0.4)
+_LONE_LEVEL_SD, _SINGLE_SD = 1.0, 0.4  # of a prior where one known cluster has nothing to be compared with
+# Of coefficients: of size and factors per deviation, of shares and vectors as they are; then of the roofline's shares.
+_SIZE_SD, _FACTOR_SD, _SHARE_SD, _VECTOR_SD, _CLASS_SD = 0.03, 0.05, 0.15, 0.2, 0.3
+_SHORTEST = 1e-12
 _FIGURE_SCALE = 1.0  # e-fold: clusters whose peak and bandwidth differ by more say little about each other
 
 
@@ -65,20 +69,15 @@ class NewCluster:
         accelerator: its public figures.
         weights: (K,) how much each known cluster says about it, summing to 1.
         prior_sd: of level and of single tasks about the prior, (2,).
-        centre, scale: (K + 1,) of the features of the reference graphs.
-        mean, covariance: (K + 2,) and (K + 2, K + 2) posterior of the coefficients.
-        noise_sd: what the coefficients leave.
+        network, roofline: the two heads; their predictions are mixed as `known` mixes networks and roofline.
         runs: how many tasks had a run.
     """
 
     accelerator: Accelerator
     weights: Floats
     prior_sd: Floats
-    centre: Floats
-    scale: Floats
-    mean: Floats
-    covariance: Floats
-    noise_sd: float
+    network: Head
+    roofline: Head
     runs: int
 
     @classmethod
@@ -106,45 +105,52 @@ class NewCluster:
         n = len(seconds)
         if len(batch) != n or operators.counts.shape[0] != n or not (np.isfinite(seconds) & (seconds > 0)).all():
             raise DataError(f"new cluster: {n} runs need as many graphs, batches and positive seconds; check the runs")
-        factors = _factors(known, reference)
-        weights, prior_sd = _resemblance(accelerator, known.accelerators), _prior_sd(factors, known.accelerators)
-        size = graph_roofline(reference, [accelerator], np.full((1, len(factors)), accelerator.batch))[0]
-        typical = np.column_stack([size, factors])
-        d = typical.shape[1]
+        weights = _resemblance(accelerator, known.accelerators)
+        typical = np.full(reference.counts.shape[0], accelerator.batch)
+        network = _NetworkView.of(accelerator, known, weights, reference, typical)
+        _, shares = _roofline_view(accelerator, known, weights, reference, typical)
         fitted = cls(
-            accelerator=accelerator,
-            weights=weights,
-            prior_sd=prior_sd,
-            centre=typical.mean(axis=0),
-            scale=np.maximum(typical.std(axis=0), 1e-6),
-            mean=np.zeros(d + 1),
-            covariance=np.zeros((d + 1, d + 1)),
-            noise_sd=0.0,
-            runs=n,
+            accelerator,
+            weights,
+            _prior_sd(network.factors, known.accelerators),
+            Head.start(network.columns, network.widths()),
+            Head.start(shares, np.full(shares.shape[1], _CLASS_SD)),
+            n,
         )
         if not n:
             return fitted
-        phi, prior = fitted._features(known, operators, batch)
-        mean, covariance, noise = _posterior(phi, np.log(seconds) - prior, float(prior_sd[1]))
-        return replace(fitted, mean=mean, covariance=covariance, noise_sd=noise)
+        own, target = _NetworkView.of(accelerator, known, weights, operators, batch), np.log(seconds)
+        start, shares = _roofline_view(accelerator, known, weights, operators, batch)
+        return replace(
+            fitted,
+            network=fitted.network.update(own.columns, target - own.middle),
+            roofline=fitted.roofline.update(shares, target - start),
+        )
 
     def predict(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> Prediction:
         """Times of a step of `batch` (n,) samples of n graphs."""
-        phi, prior = self._features(known, operators, batch)
+        own = _NetworkView.of(self.accelerator, known, self.weights, operators, batch)
         if not self.runs:
-            sd = np.full(len(prior), float(np.hypot(*self.prior_sd)))
-            return Prediction(prior, sd, 0)
-        variance = np.einsum("nd,de,ne->n", phi, self.covariance, phi) + self.noise_sd**2
-        return Prediction(prior + phi @ self.mean, np.sqrt(variance), self.runs)
+            sd = np.full(len(own.prior), float(np.hypot(*self.prior_sd)))
+            return Prediction(own.prior, sd, 0)
+        correction, sd = self.network.correct(own.columns)
+        start, shares = _roofline_view(self.accelerator, known, self.weights, operators, batch)
+        share = known.rules.roofline_share if known.rooflines else 0.0
+        # The network head's sd stands for the mixture: the rest has a small share, and errors that go along.
+        mixed = (1 - share) * (own.middle + correction) + share * (start + self.roofline.correct(shares)[0])
+        return Prediction(mixed, sd, self.runs)
 
     def save(self, path: Path) -> None:
         """Write everything as one safetensors file, whole or not at all."""
         from safetensors.numpy import save
 
         a = self.accelerator
-        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
+        arrays = {"weights": self.weights, "prior_sd": self.prior_sd, "runs": np.array(self.runs)}
         arrays["accelerator"] = np.array([a.peak, a.bandwidth, a.element_bytes, a.batch])
-        arrays["fitted"] = np.array([self.noise_sd, float(self.runs)])
+        for head in _HEADS:
+            arrays |= {
+                f"{head}.{name}": np.ascontiguousarray(value) for name, value in vars(getattr(self, head)).items()
+            }
         with replacing(path) as temporary:
             temporary.write_bytes(save(arrays))
 
@@ -160,24 +166,88 @@ class NewCluster:
 
         try:
             arrays = load_file(path)
-            noise, runs = arrays["fitted"]
+            heads = {
+                head: Head(
+                    **{name.partition(".")[2]: value for name, value in arrays.items() if name.startswith(f"{head}.")}
+                )
+                for head in _HEADS
+            }
             return cls(
                 accelerator=Accelerator(*map(float, arrays["accelerator"])),
-                **{name: arrays[name] for name in _ARRAYS},
-                noise_sd=float(noise),
-                runs=int(runs),
+                weights=arrays["weights"],
+                prior_sd=arrays["prior_sd"],
+                runs=int(arrays["runs"]),
+                **heads,
             )
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a new cluster written by this program ({error}); fit it again") from None
 
-    def _features(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> tuple[Floats, Floats]:
-        """(n, K + 2) one, size and factors in the reference's units; (n,) prior, roofline times weighted factors."""
-        roofline, factors = graph_roofline(operators, [self.accelerator], batch[None])[0], _factors(known, operators)
-        columns = (np.column_stack([roofline, factors]) - self.centre) / self.scale
-        return np.column_stack([np.ones(len(roofline)), columns]), roofline + factors @ self.weights
+
+_HEADS = ("network", "roofline")
 
 
-_ARRAYS = ("weights", "prior_sd", "centre", "scale", "mean", "covariance")
+@dataclass(frozen=True)
+class _NetworkView:
+    """What frozen networks say about n graphs on a new cluster.
+
+    Args:
+        prior: (n,) log seconds: roofline times the weighted factors of known clusters.
+        middle: (n,) the same, half with factors of whole graphs and half with those of single operators.
+        factors: (n, K) log of predicted time over roofline on each known cluster at its typical batch.
+        columns: (n, d) size, factors, shares and vectors.
+    """
+
+    prior: Floats
+    middle: Floats
+    factors: Floats
+    columns: Floats
+
+    @classmethod
+    def of(
+        cls,
+        accelerator: Accelerator,
+        known: OperatorTimes,
+        weights: Floats,
+        operators: DistinctOperators,
+        batch: Floats,
+    ) -> _NetworkView:
+        size, factors = graph_roofline(operators, [accelerator], batch[None])[0], _factors(known, operators)
+        vectors, log_factors, log_launch = known.operator_parts(operators)
+        seconds = roofline_seconds(operators, [accelerator])[:, 0] * np.exp(log_factors @ weights)
+        work = batch[:, None] * operators.by_class(seconds)
+        launches = operators.counts @ np.exp(log_launch @ weights)
+        total = np.maximum(work.sum(axis=1) + launches, _SHORTEST)
+        weighted = operators.counts @ (seconds[:, None] * vectors)
+        shares = np.column_stack([work, launches, batch[:, None] * weighted]) / total[:, None]
+        prior = size + factors @ weights
+        return cls(prior, (prior + np.log(total)) / 2, factors, np.column_stack([size, factors, shares]))
+
+    def widths(self) -> Floats:
+        """(d,) widths of the columns of a head for which these graphs are the reference."""
+        K = self.factors.shape[1]
+        deviations = np.maximum(self.columns[:, : K + 1].std(axis=0), 1e-6)
+        classes = len(CLASS_NAMES) + 1
+        return np.concatenate(
+            [
+                np.array([_SIZE_SD] + K * [_FACTOR_SD]) / deviations,
+                np.full(classes, _SHARE_SD),
+                np.full(self.columns.shape[1] - 1 - K - classes, _VECTOR_SD),
+            ]
+        )
+
+
+def _roofline_view(
+    accelerator: Accelerator, known: OperatorTimes, weights: Floats, operators: DistinctOperators, batch: Floats
+) -> tuple[Floats, Floats]:
+    """(n,) log seconds by the known clusters' fitted efficiencies, (n, 2C) shares of classes and of their launches."""
+    if not known.rooflines:
+        return np.zeros(len(batch)), np.zeros((len(batch), 0))
+    coefficients = weights @ np.array([own.coefficients for own in known.rooflines])
+    work = batch[:, None] * operators.by_class(roofline_seconds(operators, [accelerator])[:, 0])
+    launches = operators.by_class(np.ones(len(operators.kind)))
+    parts = np.concatenate([work, launches], axis=1) * np.exp(coefficients)
+    total = np.maximum(parts.sum(axis=1), _SHORTEST)
+    return np.log(total), parts / total[:, None]
 
 
 def _factors(known: OperatorTimes, operators: DistinctOperators) -> Floats:
@@ -200,7 +270,7 @@ def _prior_sd(factors: Floats, known: Sequence[Accelerator]) -> Floats:
     """(2,) spread of levels and of single tasks: how far each known cluster's prior from the others is off."""
     K = len(known)
     if K < 2:
-        return np.array([_LEVEL_SD, _NOISE_SD[-1]])
+        return np.array([_LONE_LEVEL_SD, _SINGLE_SD])
     off = []
     for i, own in enumerate(known):
         others = [k for k in range(K) if k != i]
@@ -211,23 +281,3 @@ def _prior_sd(factors: Floats, known: Sequence[Accelerator]) -> Floats:
     # A new level is drawn like the K known ones, whose mean is itself uncertain.
     spread = max(float(np.sqrt((level**2).mean() * (1 + 1 / K))), _LEAST_LEVEL_SD)
     return np.array([spread, np.sqrt((single**2).mean())])
-
-
-def _posterior(phi: Floats, target: Floats, usual_noise: float) -> tuple[Floats, Floats, float]:
-    """Mean and covariance of coefficients, and the noise, averaged over scales by their evidence."""
-    n, d = phi.shape
-    log_evidence, means, seconds, variances = [], [], [], []
-    for coefficient_sd, noise in itertools.product(_COEFFICIENT_SD, _NOISE_SD):
-        scale = np.concatenate([[_LEVEL_SD, _SLOPE_SD], np.full(d - 2, coefficient_sd)]) ** 2
-        cover = (phi * scale) @ phi.T + noise**2 * np.eye(n)
-        gain = np.linalg.solve(cover, phi * scale).T
-        vague = ((np.log(noise / usual_noise)) / _NOISE_LOG_SD) ** 2
-        log_evidence.append(-0.5 * (target @ np.linalg.solve(cover, target) + np.linalg.slogdet(cover)[1] + vague))
-        means.append(gain @ target)
-        seconds.append(np.diag(scale) - gain @ (phi * scale) + np.outer(means[-1], means[-1]))
-        variances.append(noise**2)
-    weight = np.exp(np.array(log_evidence) - max(log_evidence))
-    weight /= weight.sum()
-    mean = weight @ np.array(means)
-    covariance = np.tensordot(weight, np.array(seconds), axes=1) - np.outer(mean, mean)
-    return mean, covariance, float(np.sqrt(weight @ np.array(variances)))

@@ -139,6 +139,20 @@ class OperatorTimes:
         predicted: Floats = (1 - share) * mean + share * np.stack(rooflines)
         return predicted
 
+    def operator_parts(self, operators: DistinctOperators) -> tuple[Floats, Floats, Floats]:
+        """What the networks make of single operators, for heads of further clusters.
+
+        Returns:
+            (U, V) vectors that the last layers see, of all members side by side and divided by the root of their
+            number; (U, M) log factors over the roofline; (U, M) log seconds of a launch; the last two are means.
+        """
+        from mfcp.tasks.timing_network import look_into_member
+
+        parts = [look_into_member(self.rules, weights, operators, self.accelerators) for weights in self.members]
+        vectors, factors, launches = zip(*parts, strict=True)
+        joined: Floats = np.concatenate(vectors, axis=1) / np.sqrt(len(vectors))
+        return joined, np.mean(factors, axis=0), np.mean(launches, axis=0)
+
     def save(self, path: Path) -> None:
         """Write weights, clusters and rules as one safetensors file, whole or not at all."""
         from safetensors.numpy import save

@@ -63,16 +63,28 @@ class OperatorTimesNetwork(nn.Module):
         self.register_buffer("centre", torch.zeros(FEATURES))
         self.register_buffer("scale", torch.ones(FEATURES))
 
-    def forward(self, x: _Inputs, batch: Tensor) -> Tensor:
-        """(n, M) log seconds of a step of `batch` (n, M) samples."""
+    def vectors(self, x: _Inputs) -> Tensor:
+        """(U, hidden + embedding) what the last layer sees of each operator."""
         shape = ((x.shape - self.centre) / self.scale).clamp(-_FARTHEST, _FARTHEST)
         code = self.of_class(x.kind) + self.of_operator(x.operator)
         h = self.dropout(nn.functional.silu(self.into(torch.cat([shape, x.neighbours, code], dim=1))))
         h = self.dropout(nn.functional.silu(self.hidden(h)))
-        factor = _LARGEST_FACTOR * torch.tanh(self.factor(torch.cat([h, code], dim=1)) / _LARGEST_FACTOR)
-        seconds = x.roofline * factor.exp()
+        return torch.cat([h, code], dim=1)
+
+    def log_factors(self, vectors: Tensor) -> Tensor:
+        """(U, M) log of seconds over the roofline's."""
+        factor: Tensor = _LARGEST_FACTOR * torch.tanh(self.factor(vectors) / _LARGEST_FACTOR)
+        return factor
+
+    def log_launch(self) -> Tensor:
+        """(O, M) log seconds of a launch of each operator of the vocabulary."""
+        return self.launch.weight.clamp(-_LARGEST_FACTOR, _LARGEST_FACTOR) + math.log(_LAUNCH)
+
+    def forward(self, x: _Inputs, batch: Tensor) -> Tensor:
+        """(n, M) log seconds of a step of `batch` (n, M) samples."""
+        seconds = x.roofline * self.log_factors(self.vectors(x)).exp()
         work = torch.zeros_like(batch).index_add(0, x.row, seconds[x.column] * x.count[:, None])
-        launches = x.launches @ (_LAUNCH * self.launch.weight.clamp(-_LARGEST_FACTOR, _LARGEST_FACTOR).exp())
+        launches = x.launches @ self.log_launch().exp()
         total: Tensor = (batch * work + launches).clamp_min(_SHORTEST).log()
         return total
 
@@ -124,13 +136,30 @@ def apply_member(
     batch: Floats,
 ) -> Floats:
     """(M, n) log seconds of steps of `batch` (M, n) samples; each graph's depend on that graph only."""
-    network = OperatorTimesNetwork(rules, len(accelerators))
-    network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
-    network.eval()
+    network = _loaded(rules, weights, len(accelerators))
     with torch.no_grad():
         samples = torch.from_numpy(batch.T.copy()).float()
         result: Floats = network(_inputs(operators, accelerators), samples).numpy().T.astype(np.float64)
     return result
+
+
+@one_thread()
+def look_into_member(
+    rules: TimingRules, weights: Weights, operators: DistinctOperators, accelerators: Sequence[Accelerator]
+) -> tuple[Floats, Floats, Floats]:
+    """(U, hidden + embedding) vectors of operators, their (U, M) log factors, and (U, M) log seconds of a launch."""
+    network = _loaded(rules, weights, len(accelerators))
+    with torch.no_grad():
+        vectors = network.vectors(_inputs(operators, accelerators))
+        parts = vectors, network.log_factors(vectors), network.log_launch()[torch.from_numpy(operators.operator)]
+    vector, factor, launch = (part.numpy().astype(np.float64) for part in parts)
+    return vector, factor, launch
+
+
+def _loaded(rules: TimingRules, weights: Weights, clusters: int) -> OperatorTimesNetwork:
+    network = OperatorTimesNetwork(rules, clusters)
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+    return network.eval()
 
 
 def _started(
