@@ -149,6 +149,8 @@ class Session:
 
     def _isolated(self, job: str, arguments: dict[str, Any], memory: int | None = None) -> Outcome:
         left = self.end - time.monotonic()
+        if left <= 0:
+            raise _BudgetEndError
         outcome = self.isolation.run(job, arguments, timeout=min(self.plan.timeout, left), memory=memory)
         if outcome.timed_out and left < self.plan.timeout:
             raise _BudgetEndError

@@ -80,11 +80,11 @@ def _collect(child: int, read: int, deadline: float) -> tuple[bytes, tuple[int, 
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
-            os.killpg(child, signal.SIGKILL)
+            _kill(child)
             return b"", os.wait4(child, 0), True
         ready, _, _ = select.select(watched, [], [], min(left, _POLL_S if read in watched else 0.002))
         if 0 in ready:  # the other side is gone: no request comes while one is under way
-            os.killpg(child, signal.SIGKILL)
+            _kill(child)
             os.wait4(child, 0)
             sys.exit()
         if read in ready:
@@ -96,6 +96,14 @@ def _collect(child: int, read: int, deadline: float) -> tuple[bytes, tuple[int, 
         ended = os.wait4(child, os.WNOHANG)
         if ended[0]:
             return content, ended, False
+
+
+def _kill(child: int) -> None:
+    """End a child and what it has started."""
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # it has no group yet
+        os.kill(child, signal.SIGKILL)
 
 
 def _serve_in_child(request: dict[str, Any], server: int, write: int, messages: IO[bytes], nowhere: int) -> NoReturn:

@@ -48,7 +48,7 @@ def profile(
         inputs: of every file's module, batch first, such as `8x3x224x224` or `tokens=8x128:int64`.
         batches: batch sizes, each a task of its own; none: 8, or that of the inputs.
         precisions: of fp32, amp_fp16, amp_bf16, each a task of its own.
-        device: cpu, cuda (each GPU a cluster), or auto: cuda where there is one.
+        device: cpu, cuda (each GPU a cluster), or auto: cuda where there is one and no threads are given.
         threads: numbers of CPU threads, each a cluster of its own; none: all cores.
         memory_limit: bytes that a run may take, another cluster than without limit; none: the device's memory.
         repeats: runs of a task on a cluster.
@@ -69,6 +69,8 @@ def profile(
     _check_positive(repeats=repeats, steps=steps, timeout=timeout, budget=budget, memory_limit=memory_limit)
     if warmup < 0:
         raise SettingsError(f"--warmup: expected at least 0, got {warmup}")
+    batches, threads = tuple(dict.fromkeys(batches)), tuple(dict.fromkeys(threads))
+    precisions = tuple(dict.fromkeys(precisions))
     chosen = subjects(models, inputs)
     wrong = [batch for subject in chosen for batch in batches or (subject.batch,) if examples and examples % batch]
     if wrong:
@@ -76,7 +78,7 @@ def profile(
     plan = Plan(warmup, steps, epochs, examples, timeout, memory_limit, seed)
     suffix = f"/e{epochs}x{examples}" if epochs else ""
     with opened(Path(out)) as folder, Isolation() as isolation:
-        clusters = _clusters(isolation, device, threads or (cores(),), memory_limit)
+        clusters = _clusters(isolation, "cpu" if threads else device, threads or (cores(),), memory_limit)
         turns = [
             [
                 Run(subject, batch, precision, place, count, str(row["cluster_id"]), attempt, suffix)
