@@ -24,7 +24,7 @@ LAYERS = (
     {"methods"},
     {"evaluation"},
     {"settings", "tracking", "matrices", "user_module"},
-    {"capturing"},
+    {"capturing", "calibrating"},
     {"profiling"},
     {"stages", "cli"},
 )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.calibrating import add_parser as add_calibrate
 from mfcp.capturing import add_parser as add_capture
 from mfcp.errors import DataError, InfeasibleError, SettingsError, guarded
 from mfcp.profiling.command import add_parser as add_profile
@@ -50,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_solve(commands)
     add_capture(commands)
+    add_calibrate(commands)
     add_profile(commands)
 
     table = commands.add_parser("table", help="print the comparison table of a metrics.json")

@@ -15,6 +15,28 @@ def test_every_accelerator_states_its_source_and_plausible_figures():
         assert (known >= table.loc[known.index, "peak_fp32"]).all(), column
 
 
+def test_owners_and_links_state_their_sources_and_rates_follow_from_them():
+    owners = hardware.owners()
+    assert owners["source"].str.len().gt(40).all()
+    assert set(hardware.clusters()["owner"]) <= set(owners.index)
+    north = hardware.clusters(["north-k80x8"]).iloc[0]
+    assert north["hazard"] == pytest.approx(32 * hardware.ACCELERATOR_HAZARD + 7.0e-5)
+    assert north["outage_rate"] == pytest.approx(1 / 1710)
+    assert north["interconnect_bandwidth"] == 15.75e9
+    assert np.isnan(hardware.clusters(["aurora-h100x1"])["interconnect_bandwidth"].iloc[0])
+
+
+def test_units_by_precision():
+    kinds = {
+        name: [hardware.unit(hardware.clusters([name]), p) for p in hardware.PRECISIONS]
+        for name in ("north-k80x8", "north-p100x4", "harbour-v100x2", "river-xeonx4")
+    }
+    assert kinds["north-k80x8"] == [("vector", 4.0)] * 3
+    assert kinds["north-p100x4"] == [("vector", 4.0), ("vector", 2.0), ("vector", 4.0)]
+    assert kinds["harbour-v100x2"] == [("vector", 4.0), ("tensor", 2.0), ("vector", 4.0)]
+    assert kinds["river-xeonx4"] == [("cpu", 4.0), ("cpu", 4.0), ("cpu", 2.0)]
+
+
 def test_clusters_keep_the_order_of_the_table_and_refuse_unknown_names():
     names = list(hardware.clusters()["cluster_id"])
     assert list(hardware.clusters(names[::-1][:3])["cluster_id"]) == names[-3:]

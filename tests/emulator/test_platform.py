@@ -4,8 +4,11 @@ import pytest
 from pydantic import ValidationError
 
 from mfcp.data.schema import SCHEMA
+from mfcp.emulator.efficiency import nominal
 from mfcp.emulator.platform import EmulatorSettings, emulate
+from mfcp.emulator.settings import Drift
 from mfcp.errors import SettingsError
+from tests.emulator.conftest import SMALL
 
 TINY = EmulatorSettings(tasks=4, families=("distilbert",))
 
@@ -34,10 +37,11 @@ def test_same_seed_same_tables_and_another_seed_other_runs():
     assert not first["runs"]["duration_s"].equals(other["runs"]["duration_s"])
 
 
-def test_observed_means_and_shares_agree_with_the_truth(small):
-    """Means of up to 30 runs scatter around the truth by noise / sqrt(runs), shares binomially."""
-    runs = small["runs"]
-    truth = small["truth"].set_index(["task_id", "cluster_id"])
+def test_observed_means_and_shares_agree_with_the_truth(graphs):
+    """Means of up to 30 runs scatter around the truth by noise / sqrt(runs), shares binomially without outages."""
+    calm = emulate(SMALL.model_copy(update={"outages": 0.0}), seed=0, graphs=graphs)
+    runs = calm["runs"]
+    truth = calm["truth"].set_index(["task_id", "cluster_id"])
     done = runs[runs["status"] == "succeeded"].groupby(["task_id", "cluster_id"])["duration_s"].mean()
     ratio = done / truth["duration_s"].reindex(done.index)
     assert abs(ratio.mean() - 1) < 0.01
@@ -86,7 +90,9 @@ def test_pairs_out_of_memory_fail_every_time():
     assert set(impossible["status"]) == {"oom"}
 
 
-@pytest.mark.parametrize("change", [{"noise": 0.0}, {"hazard": 1e-6, "cancelled": 0.0, "error": 1e-6}])
+@pytest.mark.parametrize(
+    "change", [{"noise": 0.0}, {"hazard": 1e-6, "cancelled": 0.0, "failures": 0.0, "outages": 0.0}]
+)
 def test_switching_off_noise_or_hazard(change):
     settings = EmulatorSettings(tasks=3, families=("distilbert",), clusters=("meridian-a10x4",), missing=0.0, **change)
     runs = emulate(settings, 0)["runs"]
@@ -107,7 +113,51 @@ def test_more_work_takes_proportionally_longer():
     assert ratio.between(1.4, 2.01).all()
 
 
+def test_an_outage_hits_all_clusters_of_an_owner_at_once(graphs):
+    """With outages so frequent that each owner sees some: runs that one ended lie in few hours of the history."""
+    settings = SMALL.model_copy(update={"outages": 10.0, "hazard": 1e-6, "failures": 0.0})
+    runs = emulate(settings, 0, graphs=graphs)["runs"]
+    hit = runs[runs["error"] == "outage"].assign(day=lambda t: t["started_at"].dt.floor("D"))
+    atelier = hit[hit["cluster_id"].str.startswith("atelier")]
+    days = atelier.groupby("day")["cluster_id"].nunique()
+    assert days.max() == 3
+    assert atelier["day"].nunique() < 21
+    other = hit[hit["cluster_id"].str.startswith("harbour")]
+    assert set(other["day"]) - set(atelier["day"])
+
+
+def test_a_drift_slows_a_cluster_from_its_day_on_and_truth_is_as_of_the_end(graphs):
+    change = Drift(cluster="meridian-a10x4", day=21, slowdown=1.5)
+    settings = SMALL.model_copy(update={"noise": 0.0, "outages": 0.0})
+    before = emulate(settings, 0, graphs=graphs)
+    after = emulate(settings.model_copy(update={"drift": (change,)}), 0, graphs=graphs)
+    runs = before["runs"].merge(after["runs"], on="run_id", suffixes=("", "_after"))
+    ratio = (runs["step_time_s_after"] / runs["step_time_s"]).dropna()
+    late = (runs["cluster_id"] == change.cluster) & (runs["started_at"] >= pd.Timestamp("2026-01-26"))
+    np.testing.assert_allclose(ratio[late], 1.5)
+    np.testing.assert_allclose(ratio[~late], 1.0)
+    truth = [t["truth"].set_index(["cluster_id", "task_id"])["duration_s"] for t in (before, after)]
+    grown = (truth[1] / truth[0]).groupby(level=0).median()
+    assert 1.3 < grown[change.cluster] <= 1.5
+    assert grown.drop(change.cluster).max() == pytest.approx(1.0)
+
+
+def test_calibrated_efficiencies_act_on_their_accelerator_alone(graphs):
+    settings = SMALL.model_copy(update={"tasks": 12})
+    usual, own = (
+        emulate(settings, 0, graphs=graphs, calibrated=c)["truth"].set_index(["cluster_id", "task_id"])["duration_s"]
+        for c in (None, {"A100": nominal(30.0)})
+    )
+    grown = (own / usual).groupby(level=0).median()
+    assert grown["meridian-a100x2"] > 2
+    assert grown.drop("meridian-a100x2").max() == pytest.approx(1.0)
+    with pytest.raises(SettingsError, match=r"calibration: its accelerators \(Abacus\) are none of the platform's"):
+        emulate(settings, 0, graphs=graphs, calibrated={"Abacus": nominal()})
+
+
 def test_unknown_names_and_keys_are_errors():
+    with pytest.raises(SettingsError, match="drift: unknown cluster 'mars'; the platform has meridian-a10x4"):
+        emulate(TINY.model_copy(update={"clusters": ("meridian-a10x4",), "drift": (Drift(cluster="mars", day=1),)}), 0)
     with pytest.raises(SettingsError, match="unknown family 'resnot'; known: resnet"):
         emulate(EmulatorSettings(families=("resnot",)), 0)
     with pytest.raises(SettingsError, match="unknown cluster 'mars'"):

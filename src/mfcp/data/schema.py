@@ -217,7 +217,28 @@ TRUTH = Table(
     required=False,
 )
 
-SCHEMA: dict[str, Table] = {t.name: t for t in (TASKS, CLUSTERS, RUNS, NODES, EDGES, TRUTH)}
+COLOCATION = Table(
+    "colocation",
+    "two tasks at once on one accelerator of a cluster; 0 or empty where they did not run",
+    (
+        _key("cluster_id", "cluster"),
+        _key("task_a", "one task"),
+        _key("task_b", "the other task"),
+        _amount("throughput_a", "of task_a while both run", "steps/s", _FASTEST_RATE),
+        _amount("throughput_b", "of task_b while both run", "steps/s", _FASTEST_RATE),
+        _amount("isolated_a", "of task_a alone", "steps/s", _FASTEST_RATE),
+        _amount("isolated_b", "of task_b alone", "steps/s", _FASTEST_RATE),
+    ),
+    key=("cluster_id", "task_a", "task_b"),
+    foreign=(
+        ForeignKey(("cluster_id",), "clusters", ("cluster_id",)),
+        ForeignKey(("task_a",), "tasks", ("task_id",)),
+        ForeignKey(("task_b",), "tasks", ("task_id",)),
+    ),
+    required=False,
+)
+
+SCHEMA: dict[str, Table] = {t.name: t for t in (TASKS, CLUSTERS, RUNS, NODES, EDGES, TRUTH, COLOCATION)}
 """Every table by name, a table after all those it refers to."""
 
 

@@ -1,22 +1,24 @@
-"""Why runs end: memory, interruptions, task errors and wall-clock limits, as probabilities and as drawn runs.
+"""Why runs end: memory, the job's own errors, interruptions, outages of an owner and wall-clock limits.
 
-A run succeeds when it starts, meets no error of its own, is not interrupted and ends within the limit:
+A run that starts while its owner's site is up succeeds when it fits, meets no error of its own, is not interrupted,
+sees no outage and ends within the limit:
 
-    P(success | duration d) = (1 - p_start)(1 - p_error)(1 - p_memory) exp(-hazard · d) 1[d <= limit]
+    P(success | duration d) = p_up (1 - p_memory) (1 - p_job)^difficulty exp(-(hazard + outage_rate) d) 1[d <= limit]
 
-with hazard = accelerators · accelerator_hazard + network_hazard of the owner. A footprint above the
-memory fails every time; one close to it sometimes (fragmentation).
+Outages hit all runs of an owner at once; `p_up` is the share of time without one. A footprint above the memory fails
+every time; one close to it sometimes (fragmentation).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 USABLE_MEMORY = 0.97
 _QUANTILES = 201
@@ -24,23 +26,35 @@ _QUANTILES = 201
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What a run of each task on each cluster is subject to, (n, M) unless said."""
+    """What a run of each task on each cluster is subject to, (n, M) unless said; rates are per second."""
 
-    duration: Floats  # seconds without noise, start-up included
+    duration: Floats  # seconds without noise, start-up included; nan where the task was never tried
     startup: Floats  # (M,) seconds
     sigma: Floats  # (M,) log-normal run-to-run noise
-    start_failure: Floats  # (M,)
-    error: Floats  # (n,) probability of the task's own failure
+    job_failure: Floats  # (M,) share of runs that fail for reasons that do not grow with their length
+    difficulty: Floats  # (n,) exponent on its complement, 1 for the usual task
     memory: Floats  # probability of running out of memory, 1 where the footprint exceeds it
-    hazard: Floats  # (M,) interruptions per second
+    hazard: Floats  # (M,) interruptions
+    outage_rate: Floats  # (M,) outages of the owner
+    outage_mean: Floats  # (M,) seconds that one lasts
     limit: Floats  # (M,) seconds
 
     @property
     def fits(self) -> NDArray[np.bool_]:
-        """Whether the task fits the accelerator's memory at all, (n, M)."""
-        return self.memory < 1
+        """Whether the task fits the accelerator's memory and its time there is known, (n, M)."""
+        return (self.memory < 1) & np.isfinite(self.duration)
 
-    def noisy(self, z: Floats, cluster: NDArray[np.int64] | slice = slice(None), pair: Floats | None = None) -> Floats:
+    @property
+    def job_risk(self) -> Floats:
+        """(n, M) probability of a failure that does not depend on the duration."""
+        return 1 - (1 - self.job_failure) ** self.difficulty[:, None]
+
+    def changed(self, slowdown: Floats, hazard: Floats) -> Outcomes:
+        """With (M,) factors on what follows the start-up, and on interruptions."""
+        duration = self.startup + (self.duration - self.startup) * slowdown
+        return replace(self, duration=duration, hazard=self.hazard * hazard)
+
+    def noisy(self, z: Floats, cluster: Ints | slice = slice(None), pair: Floats | None = None) -> Floats:
         """Durations at standard normal `z`; the noise has mean 1 and does not touch the start-up."""
         duration = self.duration if pair is None else pair
         startup, sigma = self.startup[cluster], self.sigma[cluster]
@@ -55,16 +69,26 @@ class Outcomes:
         total = np.zeros(self.duration.shape)
         for z in _normal_quantiles():
             duration = self.noisy(z)
-            success = np.exp(-self.hazard * duration) * (duration <= self.limit) / _QUANTILES
-            weight += success
-            total += success * duration
-        ready = (1 - self.start_failure) * (1 - self.error[:, None]) * (1 - self.memory)
+            rate = self.hazard + self.outage_rate
+            with np.errstate(invalid="ignore"):
+                success = np.exp(-rate * duration) * (duration <= self.limit) / _QUANTILES
+            weight += np.where(self.fits, success, 0.0)
+            total += np.where(self.fits, success * duration, 0.0)
+        ready = np.exp(-self.outage_rate * self.outage_mean) * (1 - self.job_risk) * (1 - self.memory)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(self.fits, total / weight, np.nan)
         return mean, ready * weight
 
     def draw(
-        self, task: NDArray[np.int64], cluster: NDArray[np.int64], cancelled: float, rng: np.random.Generator
+        self,
+        task: Ints,
+        cluster: Ints,
+        cancelled: float,
+        rng: np.random.Generator,
+        *,
+        until_outage: Floats | None = None,
+        slowdown: Floats | float = 1.0,
+        risk: Floats | float = 1.0,
     ) -> pd.DataFrame:
         """One run per entry of `task` and `cluster`: status, error, duration_s and noise factor on the step time.
 
@@ -72,20 +96,30 @@ class Outcomes:
             task, cluster: (R,) indices.
             cancelled: share of runs that their users stop.
             rng: draws in a fixed order, so the same generator state gives the same runs.
+            until_outage: (R,) seconds from the start of the run to the next outage, 0 during one; default: never.
+            slowdown, risk: (R,) factors on what follows the start-up, and on the hazard, at the time of the run.
         """
-        pair = self.duration[task, cluster]
         startup = self.startup[cluster]
+        pair = startup + (self.duration[task, cluster] - startup) * slowdown
         full = self.noisy(rng.standard_normal(len(task)), cluster, pair)
         limit = self.limit[cluster]
         spent = rng.random(len(task))
-        interruption = rng.exponential(1 / self.hazard[cluster])
+        interruption = rng.exponential(1 / (self.hazard[cluster] * risk))
+        outage = np.full(len(task), np.inf) if until_outage is None else until_outage
+        end = np.minimum(full, limit)
         # The first cause that applies decides; the rest of the row's draws are not looked at.
         causes = [
+            ("failed", "outage", outage <= 0, startup * (0.2 + 0.8 * spent)),
             ("oom", "out of memory", rng.random(len(task)) < self.memory[task, cluster], startup * (0.5 + spent)),
-            ("failed", "start", rng.random(len(task)) < self.start_failure[cluster], startup * (0.2 + spent)),
             ("cancelled", "", rng.random(len(task)) < cancelled, startup + spent * (full - startup)),
-            ("failed", "task", rng.random(len(task)) < self.error[task], startup + spent**2 * (full - startup)),
-            ("failed", "interrupted", interruption < np.minimum(full, limit), interruption),
+            (
+                "failed",
+                "job",
+                rng.random(len(task)) < self.job_risk[task, cluster],
+                startup + spent**2 * (full - startup),
+            ),
+            ("failed", "interrupted", interruption < np.minimum(end, outage), interruption),
+            ("failed", "outage", outage < end, outage),
             ("timeout", "wall-clock limit", full > limit, limit),
         ]
         conditions = [applies for _, _, applies, _ in causes]
@@ -94,9 +128,32 @@ class Outcomes:
                 "status": np.select(conditions, [status for status, *_ in causes], "succeeded"),
                 "error": np.select(conditions, [error for _, error, *_ in causes], ""),
                 "duration_s": np.select(conditions, [seconds for *_, seconds in causes], full),
-                "noise": (full - startup) / (pair - startup),
+                "noise": slowdown * (full - startup) / (pair - startup),
             }
         )
+
+
+def draw_outages(rate: float, mean: float, length: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Starts and ends of a site's outages within `length` seconds, merged where they overlap, in order.
+
+    Args:
+        rate: per second.
+        mean: seconds, of an exponential length.
+    """
+    count = rng.poisson(rate * length)
+    starts = np.sort(rng.random(count) * length)
+    reach = np.maximum.accumulate(starts + rng.exponential(mean, count)) if count else starts
+    opens = np.concatenate([[True], starts[1:] > reach[:-1]]) if count else np.zeros(0, bool)
+    last = np.flatnonzero(np.concatenate([opens[1:], [True]])) if count else np.zeros(0, np.int64)
+    return starts[opens], reach[last]
+
+
+def until_outage(moment: Floats, starts: Floats, ends: Floats) -> Floats:
+    """(R,) seconds from each moment to the next outage, 0 during one, inf after the last."""
+    following = np.searchsorted(starts, moment, side="right")
+    wait = np.concatenate([starts, [np.inf]])[following] - moment
+    during = moment < np.concatenate([[-np.inf], ends])[following]
+    return np.where(during, 0.0, wait)
 
 
 def memory_risk(footprint: Floats, memory: Floats) -> Floats:

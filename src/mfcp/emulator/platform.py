@@ -10,22 +10,41 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mfcp.emulator import hardware, step, zoo
-from mfcp.emulator.failures import Outcomes, memory_risk
+from mfcp.emulator import efficiency, hardware, step, zoo
+from mfcp.emulator.colocation import draw_pairs
+from mfcp.emulator.failures import Outcomes, draw_outages, memory_risk, until_outage
+from mfcp.emulator.measured import Measured
 from mfcp.emulator.settings import EmulatorSettings
 from mfcp.errors import SettingsError
+from mfcp.tasks.graphs import build_graphs
 
 START = pd.Timestamp("2026-01-05")
 LEAST_CLUSTERS = 4
 _DATASETS = {32: "cifar10", 224: "imagenet"}
 _EXAMPLES = {"cifar10": 50_000, "imagenet": 1_281_167, "europarl": 1_920_209}  # europarl: German-English, release 7
-_HISTORY, _RUNS = 1, 2  # streams of the seed
+_HISTORY, _RUNS, _OUTAGES, _PAIRS = 1, 2, 3, 4  # streams of the seed
+_DIFFICULTY = 0.9  # log-normal spread of how prone tasks are to fail on their own, an assumption
+_HOUR, _DAY = 3600.0, 86400.0
 
 
-def emulate(settings: EmulatorSettings, seed: int) -> dict[str, pd.DataFrame]:
-    """The raw logs of an emulated platform: tasks, clusters, runs, nodes, edges and truth.
+def emulate(
+    settings: EmulatorSettings,
+    seed: int,
+    *,
+    measured: Measured | None = None,
+    calibrated: dict[str, efficiency.Efficiency] | None = None,
+    graphs: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+) -> dict[str, pd.DataFrame]:
+    """The raw logs of an emulated platform: tasks, clusters, runs, nodes, edges, colocation and truth.
 
-    The same settings and seed give the same tables.
+    The same arguments give the same tables.
+
+    Args:
+        settings: the platform and its history.
+        seed: of everything drawn.
+        measured: machines that join with their measured step times.
+        calibrated: efficiencies of accelerators by name, in place of those of their kind of hardware.
+        graphs: nodes and edges of `drawn_variants`, where they have been captured already.
 
     Raises:
         SettingsError: unknown family or cluster, or runs in the wrong order.
@@ -36,19 +55,30 @@ def emulate(settings: EmulatorSettings, seed: int) -> dict[str, pd.DataFrame]:
     rng = np.random.default_rng([seed, _HISTORY])
     chosen = _variants(settings, rng)
     captured = {variant.graph_id: variant for variant in chosen}
-    nodes, edges = zoo.capture_all(captured.values())
+    nodes, edges = graphs or zoo.capture_all(captured.values())
     tasks = _tasks(settings, chosen, nodes, rng)
-    workload = step.Workload.of(tasks, nodes)
-    steps = step.training_steps(tasks, workload, platform)
+    workload = step.Workload.of(tasks, build_graphs(nodes, edges))
+    steps = step.training_steps(tasks, workload, platform, efficiency.defaults() | (calibrated or {}))
+    if measured is not None:
+        platform, steps = measured.join(tasks, platform, steps)
+    _check_drift(settings, platform)
+    if calibrated and not set(calibrated) & set(platform["accelerator"]):
+        raise SettingsError(
+            f"calibration: its accelerators ({', '.join(calibrated)}) are none of the platform's "
+            f"({', '.join(sorted(set(platform['accelerator'])))}); name them alike"
+        )
     outcomes = _outcomes(settings, tasks, steps, platform, rng)
-    runs = _runs(settings, tasks, platform, steps.seconds, outcomes, np.random.default_rng([seed, _RUNS]))
+    runs = _runs(settings, tasks, platform, steps.seconds, outcomes, seed)
+    pairs = draw_pairs(tasks, platform, steps, settings.pairs, np.random.default_rng([seed, _PAIRS]))
+    final = outcomes.changed(*_drifted(settings, platform, np.full(len(platform), settings.days * _DAY)))
     return {
         "tasks": tasks.drop(columns="state_bytes"),
         "clusters": _cluster_table(platform),
         "runs": runs,
         "nodes": nodes,
         "edges": edges,
-        "truth": _truth(tasks, platform, outcomes),
+        "colocation": pairs,
+        "truth": _truth(tasks, platform, final),
     }
 
 
@@ -111,6 +141,30 @@ def _tasks(
     )
 
 
+def _check_drift(settings: EmulatorSettings, platform: pd.DataFrame) -> None:
+    names = list(platform["cluster_id"])
+    unknown = [change.cluster for change in settings.drift if change.cluster not in names]
+    if unknown:
+        raise SettingsError(f"drift: unknown cluster '{unknown[0]}'; the platform has {', '.join(names)}")
+
+
+def _drifted(
+    settings: EmulatorSettings,
+    platform: pd.DataFrame,
+    moment: NDArray[np.float64],
+    cluster: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Factors on step times and hazards at each moment (seconds) of its cluster, by default of all in turn."""
+    at = np.arange(len(platform)) if cluster is None else cluster
+    slowdown, hazard = np.ones(len(at)), np.ones(len(at))
+    names = platform["cluster_id"].to_numpy(str)
+    for change in settings.drift:
+        now = (names[at] == change.cluster) & (moment >= change.day * _DAY)
+        slowdown = np.where(now, slowdown * change.slowdown, slowdown)
+        hazard = np.where(now, hazard * change.hazard, hazard)
+    return slowdown, hazard
+
+
 def _outcomes(
     settings: EmulatorSettings, tasks: pd.DataFrame, steps: step.Steps, platform: pd.DataFrame, rng: np.random.Generator
 ) -> Outcomes:
@@ -119,30 +173,48 @@ def _outcomes(
         name: platform[name].to_numpy(np.float64) for name in platform.columns if platform[name].dtype.kind in "if"
     }
     rate = tasks["batch_size"].to_numpy(np.float64)[:, None] / steps.seconds * column["pool_size"]
-    accelerators = column["accelerator_count"] * column["pool_size"]
-    hourly = accelerators * column["accelerator_hazard"] + column["network_hazard"]
-    # Loss scaling overflows now and then: half precision adds to a task's own errors.
-    odds = settings.error * np.exp(0.9 * rng.standard_normal(len(tasks)))
-    odds = odds + 0.03 * (tasks["precision"] == "amp_fp16").to_numpy()
     return Outcomes(
         duration=column["startup_s"] + tasks["samples"].to_numpy(np.float64)[:, None] / rate,
         startup=column["startup_s"],
         sigma=settings.noise * column["noise_sigma"],
-        start_failure=np.minimum(settings.hazard * column["start_failure"], 0.9),
-        error=odds / (1 + odds),
+        job_failure=np.minimum(settings.failures * column["job_failure"], 0.9),
+        difficulty=np.exp(_DIFFICULTY * rng.standard_normal(len(tasks)) - _DIFFICULTY**2 / 2),
         memory=memory_risk(steps.footprint, column["memory_bytes"]),
-        hazard=settings.hazard * hourly / 3600,
+        hazard=settings.hazard * column["hazard"] / _HOUR,
+        outage_rate=settings.outages * column["outage_rate"] / _HOUR,
+        outage_mean=column["outage_mean_hours"] * _HOUR,
         limit=column["time_limit_s"],
     )
 
 
-def _history(settings: EmulatorSettings, fits: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+def _outages(
+    platform: pd.DataFrame,
+    outcomes: Outcomes,
+    length: float,
+    cluster: NDArray[np.int64],
+    moment: NDArray[np.float64],
+    seed: int,
+) -> NDArray[np.float64]:
+    """(R,) seconds from each run's start to the next outage of its owner, which all clusters of the owner share."""
+    wait = np.full(len(cluster), np.inf)
+    owners = platform["owner"].to_numpy(str)
+    for k, owner in enumerate(sorted(set(owners))):
+        own = np.flatnonzero(owners == owner)
+        rng = np.random.default_rng([seed, _OUTAGES, k])
+        starts, ends = draw_outages(outcomes.outage_rate[own[0]], outcomes.outage_mean[own[0]], length, rng)
+        mine = np.isin(cluster, own)
+        wait[mine] = until_outage(moment[mine], starts, ends)
+    return wait
+
+
+def _history(settings: EmulatorSettings, outcomes: Outcomes, rng: np.random.Generator) -> NDArray[np.int64]:
     """How often each pair ran, (n, M): some pairs never, those out of memory only until users gave up."""
+    fits, known = outcomes.fits, np.isfinite(outcomes.duration)
     counts = rng.integers(settings.runs[0], settings.runs[1] + 1, fits.shape)
     luck = rng.random(fits.shape)
     # Of the pairs that fit, each task keeps its luckiest few, so that every task can be matched.
     rank = np.argsort(np.argsort(np.where(fits, -luck, 1.0), axis=1), axis=1)
-    ran = (luck >= settings.missing) | (fits & (rank < LEAST_CLUSTERS))
+    ran = known & ((luck >= settings.missing) | (fits & (rank < LEAST_CLUSTERS)))
     return np.where(ran, np.where(fits, counts, np.minimum(counts, rng.integers(1, 4, fits.shape))), 0)
 
 
@@ -152,17 +224,21 @@ def _runs(
     platform: pd.DataFrame,
     seconds: NDArray[np.float64],
     outcomes: Outcomes,
-    rng: np.random.Generator,
+    seed: int,
 ) -> pd.DataFrame:
-    counts = _history(settings, outcomes.fits, rng)
+    rng = np.random.default_rng([seed, _RUNS])
+    counts = _history(settings, outcomes, rng)
     task, cluster = (np.repeat(index, counts.ravel()) for index in np.indices(counts.shape).reshape(2, -1))
-    drawn = outcomes.draw(task, cluster, settings.cancelled, rng)
     first = np.cumsum(counts.ravel()) - counts.ravel()
     attempt = np.arange(len(task)) - np.repeat(first, counts.ravel()) + 1
     pair = np.repeat(np.arange(counts.size), counts.ravel())
     moment = rng.random(len(task))
-    moment = moment[np.lexsort((moment, pair))]  # within a pair, attempts are in the order of time
-    ran = ~((drawn["status"] == "oom") | (drawn["error"] == "start")).to_numpy()
+    # Within a pair, attempts are in the order of time.
+    moment = np.round(moment[np.lexsort((moment, pair))] * settings.days * _DAY)
+    slowdown, hazard = _drifted(settings, platform, moment, cluster)
+    wait = _outages(platform, outcomes, settings.days * _DAY, cluster, moment, seed)
+    drawn = outcomes.draw(task, cluster, settings.cancelled, rng, until_outage=wait, slowdown=slowdown, risk=hazard)
+    ran = ~((drawn["status"] == "oom") | (wait <= 0)).to_numpy()
     step_time = np.where(ran, seconds[task, cluster] * drawn["noise"].to_numpy(), np.nan)
     task_id, cluster_id = tasks["task_id"].to_numpy(str)[task], platform["cluster_id"].to_numpy(str)[cluster]
     table = pd.DataFrame(
@@ -176,7 +252,7 @@ def _runs(
             "samples_per_s": tasks["batch_size"].to_numpy()[task] / step_time,
             "duration_s": drawn["duration_s"].to_numpy(),
             "status": drawn["status"].to_numpy(str),
-            "started_at": START + pd.to_timedelta(np.round(moment * settings.days * 86400), unit="s"),
+            "started_at": START + pd.to_timedelta(moment, unit="s"),
             "error": drawn["error"].where(drawn["error"] != "", None),
         }
     )

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 
 from mfcp.errors import DataError
 from mfcp.tasks.distinct import DistinctOperators
-from mfcp.tasks.operators import CLASS_NAMES
+from mfcp.tasks.operators import CLASS_NAMES, OPERATORS
 
 Floats = NDArray[np.float64]
 
+LAUNCH = 5e-6
+"""Seconds of a launch before anything is measured: a typical one of eager PyTorch."""
 _SHORTEST = 1e-12
-_LAUNCH = 5e-6
+_USUAL_ERROR = 0.2  # of log time
+_LOOKED_UP = OPERATORS.index("embedding")
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def graph_roofline(operators: DistinctOperators, accelerators: Sequence[Accelera
     """(M, n) log seconds of a step of `batch` (M, n) samples, all operators at the roofline and 5 us a launch."""
     work = (operators.counts @ roofline_seconds(operators, accelerators)).T
     launches = operators.counts.sum(axis=1)
-    result: Floats = np.log(np.maximum(batch * work + _LAUNCH * launches, _SHORTEST))
+    result: Floats = np.log(np.maximum(batch * work + LAUNCH * launches, _SHORTEST))
     return result
 
 
@@ -90,25 +93,61 @@ def fit_roofline(
         batch, seconds: (n,) samples and seconds of a measured step.
         prior_sd: how far a log factor is expected to be from 0, in units of 0.2, a usual error of log time.
     """
+    start = np.concatenate([np.zeros(len(CLASS_NAMES)), np.full(len(CLASS_NAMES), np.log(LAUNCH))])
+    parts = _parts(operators, accelerator, batch)
+    return FittedRoofline(accelerator, fit_factors(parts, seconds, start, np.full(len(start), prior_sd)))
+
+
+def fit_factors(parts: Floats, seconds: Floats, start: Floats, prior_sd: Floats) -> Floats:
+    """(K,) log factors x of times `parts @ exp(x)`, by regularised least squares of log time.
+
+    Args:
+        parts: (n, K) of each measurement, not negative.
+        seconds: (n,) measured.
+        start: (K,) log factors before any measurement.
+        prior_sd: (K,) how far each is expected to be from there, where the model's error of log time is 0.2.
+    """
     from scipy.optimize import least_squares
 
-    parts, target = _parts(operators, accelerator, batch), np.log(seconds)
-    start = np.concatenate([np.zeros(len(CLASS_NAMES)), np.full(len(CLASS_NAMES), np.log(_LAUNCH))])
-    pull = 0.2 / prior_sd
+    target, pull = np.log(seconds), _USUAL_ERROR / prior_sd
 
     def residual(x: Floats) -> Floats:
         return np.concatenate([np.log(parts @ np.exp(x)) - target, pull * (x - start)])
 
     def jacobian(x: Floats) -> Floats:
         share = parts * np.exp(x)
-        return np.concatenate([share / share.sum(axis=1, keepdims=True), pull * np.eye(len(x))])
+        return np.concatenate([share / share.sum(axis=1, keepdims=True), np.diag(pull)])
 
-    fitted = least_squares(residual, start, jac=jacobian, method="trf", max_nfev=200)
-    return FittedRoofline(accelerator, fitted.x)
+    found: Floats = least_squares(residual, start, jac=jacobian, method="trf", max_nfev=200).x
+    return found
+
+
+def class_roofline(
+    operators: DistinctOperators, peak: Floats | float, bandwidth: float, element_bytes: Floats | float, batch: Floats
+) -> Floats:
+    """(n, C) roofline seconds of a step of `batch` (n,) samples by class of operator, each operator at its own bound.
+
+    Weights are read once a step, whatever the batch; of an embedding only the rows that are looked up count.
+
+    Args:
+        operators: n graphs with U distinct operators.
+        peak: (U,) FLOP/s for each operator, or one number.
+        bandwidth: bytes/s.
+        element_bytes: (U,) bytes of an activation's element, or one number.
+        batch: (n,) samples.
+    """
+    counts = operators.counts.tocoo()
+    row, u = counts.coords
+    weights = 4.0 * np.where(operators.operator == _LOOKED_UP, 0.0, operators.params)
+    compute, traffic = operators.flops / peak, operators.traffic * (np.asarray(element_bytes) / 4)
+    seconds = np.maximum(batch[row] * compute[u], (batch[row] * traffic[u] + weights[u]) / bandwidth)
+    size = len(CLASS_NAMES)
+    cell = np.bincount(row * size + operators.kind[u], counts.data * seconds, len(batch) * size)
+    result: Floats = np.maximum(cell.reshape(-1, size), _SHORTEST)
+    return result
 
 
 def _parts(operators: DistinctOperators, accelerator: Accelerator, batch: Floats) -> Floats:
     """(n, 2C) roofline seconds by class, and launches by class."""
-    work = operators.by_class(roofline_seconds(operators, [accelerator])[:, 0]) * batch[:, None]
-    launches = operators.by_class(np.ones(len(operators.kind)))
-    return np.concatenate([np.maximum(work, _SHORTEST), launches], axis=1)
+    work = class_roofline(operators, accelerator.peak, accelerator.bandwidth, accelerator.element_bytes, batch)
+    return np.concatenate([work, operators.by_class(np.ones(len(operators.kind)))], axis=1)

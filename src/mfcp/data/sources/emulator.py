@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from mfcp.data.sources import Source
@@ -17,7 +18,19 @@ class EmulatorSource(EmulatorSettings, Source):
     name: ClassVar[str] = "emulator"
 
     def read(self, seed: int) -> Tables:
-        """The emulated tables; the same settings and seed give the same ones."""
+        """The emulated tables; the same settings, files and seed give the same ones.
+
+        Raises:
+            DataError: the folder `measured` or the file `calibration` is missing or damaged.
+        """
+        from mfcp.data.tables import read_tables
+        from mfcp.emulator.efficiency import load
+        from mfcp.emulator.measured import Measured
         from mfcp.emulator.platform import emulate
 
-        return emulate(self, seed)
+        measured = None
+        if self.measured:
+            tables = read_tables(Path(self.measured))
+            measured = Measured(tables["tasks"], tables["clusters"], tables["runs"])
+        calibrated = load(Path(self.calibration)) if self.calibration else None
+        return emulate(self, seed, measured=measured, calibrated=calibrated)

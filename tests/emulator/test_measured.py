@@ -1,0 +1,79 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from mfcp.emulator.measured import OWNER, Measured
+from mfcp.emulator.platform import emulate
+from mfcp.errors import DataError
+from tests.emulator.conftest import SMALL
+
+
+@pytest.fixture(scope="module")
+def profile(small):
+    """Two machines on which each model of the small platform but one ran three times at two batches."""
+    rng = np.random.default_rng(0)
+    graph_id = sorted(small["tasks"]["graph_id"].unique())[1:]
+    tasks = pd.DataFrame([(f"{g}/b{b}/fp32", g, b) for g in graph_id for b in (4, 8)]).set_axis(
+        ["task_id", "graph_id", "batch_size"], axis=1
+    )
+    clusters = pd.DataFrame(
+        {
+            "cluster_id": ["cpu-0a-t1", "cpu-0a-t2"],
+            "accelerator": "Some processor",
+            "memory_bytes": 24e9,
+            "peak_flops": [5e10, 1e11],
+            "memory_bandwidth": 1e10,
+            "software": "torch",
+        }
+    )
+    rows = []
+    for i, cluster in enumerate(clusters["cluster_id"]):
+        for task in tasks.itertuples():
+            for attempt in range(3):
+                seconds = task.batch_size * (0.1 if task.batch_size == 8 else 0.12) / (i + 1)
+                seconds *= np.exp(0.02 * rng.standard_normal())
+                rows.append((task.task_id, cluster, attempt + 1, seconds, task.batch_size / seconds, "succeeded", 1e9))
+    columns = ["task_id", "cluster_id", "attempt", "step_time_s", "samples_per_s", "status", "peak_memory_bytes"]
+    return Measured(tasks, clusters, pd.DataFrame(rows, columns=columns))
+
+
+@pytest.fixture(scope="module")
+def joined(profile, graphs):
+    settings = SMALL.model_copy(update={"outages": 0.0, "hazard": 1e-6, "failures": 0.0, "noise": 0.0})
+    return emulate(settings, 0, measured=profile, graphs=graphs)
+
+
+def test_measured_machines_join_with_their_own_step_times(joined, small):
+    """The faster batch counts: a task of batch B takes B / 8 steps of 0.8 s on the first machine."""
+    runs = joined["runs"].merge(joined["tasks"][["task_id", "batch_size", "graph_id"]], on="task_id")
+    own = runs[(runs["cluster_id"] == "cpu-0a-t1") & (runs["status"] == "succeeded")]
+    assert own["graph_id"].nunique() > 10
+    np.testing.assert_allclose(own["step_time_s"], 0.1 * own["batch_size_y"], rtol=0.05)
+    others = joined["truth"][~joined["truth"]["cluster_id"].str.startswith("cpu")].reset_index(drop=True)
+    assert set(others["cluster_id"]) == set(small["clusters"]["cluster_id"])
+
+
+def test_what_no_profile_holds_is_of_the_owner_and_speeds_are_comparable(joined):
+    machines = joined["clusters"].set_index("cluster_id").loc[["cpu-0a-t1", "cpu-0a-t2"]]
+    assert (machines["owner"] == OWNER).all()
+    ratio = machines["pool_size"].iloc[0] / machines["pool_size"].iloc[1]
+    assert ratio == pytest.approx(2, rel=0.1)
+    truth = np.log(joined["truth"].pivot(index="task_id", columns="cluster_id", values="duration_s").dropna())
+    assert abs(truth[machines.index].mean().mean() - truth.mean().mean()) < 0.7
+
+
+def test_a_model_that_was_not_measured_never_runs_there(joined, small):
+    missing = sorted(small["tasks"]["graph_id"].unique())[0]
+    tasks = joined["tasks"].loc[joined["tasks"]["graph_id"] == missing, "task_id"]
+    assert len(tasks)
+    for name in ("runs", "truth"):
+        table = joined[name]
+        assert not (table["cluster_id"].str.startswith("cpu") & table["task_id"].isin(tasks)).any()
+    pairs = joined["colocation"]
+    assert not (pairs["cluster_id"].str.startswith("cpu") & pairs["task_a"].isin(tasks)).any()
+
+
+def test_a_profile_of_other_models_is_an_error(profile, graphs):
+    other = Measured(profile.tasks.assign(graph_id="lenet@28"), profile.clusters, profile.runs)
+    with pytest.raises(DataError, match="no succeeded run of a model of the zoo"):
+        emulate(SMALL, 0, measured=other, graphs=graphs)
