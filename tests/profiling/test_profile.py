@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,7 +16,7 @@ from running import alive, until
 from test_cli import run
 
 from mfcp.data.schema import SCHEMA
-from mfcp.data.tables import read_table, read_tables
+from mfcp.data.tables import read_tables
 from mfcp.data.times import measure_cells
 from mfcp.data.validation import validate
 from mfcp.errors import DataError, SettingsError
@@ -31,6 +32,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import torch
@@ -123,6 +125,17 @@ def started(*arguments):
     )  # fmt: skip
 
 
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def slept(nets):
+    """The processes of a run of Sleeps, once it is under way."""
+    pids = nets / "pids"
+    until(lambda: pids.exists() and pids.read_text().endswith("\n"), "a run hangs", 60)
+    return list(map(int, pids.read_text().split()))
+
+
 def test_zoo_runs_are_plausible_and_valid(tmp_path):
     options = {"batches": [2], "steps": 2, "threads": [1], "device": "cpu"}
     done = profile(["zoo:resnet-18@32", "zoo:t5-mini@32"], out=tmp_path, **options)
@@ -186,28 +199,28 @@ def test_every_end_of_a_run_is_recorded_and_ends_nothing_else(nets):
 
 def test_killed_in_the_middle_and_resumed_loses_and_doubles_nothing(nets, capsys):
     folder = nets / "log"
-    models = [f"{nets}/nets.py:Wide", f"{nets}/nets.py:Sleeps"]
+    models = [f"{nets}/nets.py:Net", f"{nets}/nets.py:Sleeps"]  # Net first, then in turn
     options = {"inputs": ["2x8"], "out": folder, "batches": [2, 4], "steps": 1, "threads": [1], "device": "cpu"}
     arguments = ("--input", "2x8", "--batch", "2,4", "--steps", 1, "--threads", 1, "--device", "cpu")
     first = started(*models, *arguments, "--out", folder)
-    until((nets / "pids").exists, "a run hangs", 60)  # whichever comes first in the order, Sleeps does not end
+    child, grandchild = slept(nets)
     code, _, error = run(capsys, "profile", f"{nets}/nets.py:Net", "--input", "2x8", "--out", folder)
     assert (code, len(error.splitlines())) == (2, 1)
     assert "another `mfcp profile`" in error
-    until(lambda: (nets / "pids").read_text().endswith("\n"), "its process is known")
-    child, grandchild = map(int, (nets / "pids").read_text().split())
-    server = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
+    server = parent(child)
     assert alive(server)
     first.send_signal(signal.SIGKILL)
     first.communicate()
     for pid in (server, child, grandchild):
         until(lambda pid=pid: not alive(pid), "no process is left", 10)
     (folder / ".runs.left.parquet").write_bytes(b"half")  # as a kill between writing and renaming leaves
-    before = read_table(folder / "tasks.parquet", SCHEMA["tasks"])
-    assert 1 <= len(before) <= 4
-    done = profile(models, timeout=1, **options)
+    before = read_tables(folder)["runs"]
+    assert before["task_id"].tolist() == ["Net@8/b2/fp32"]
+    done = profile(models, timeout=2, **options)
+    assert len(done.ran) == 3
     runs = read_tables(folder)["runs"]
-    assert sorted(runs["task_id"]) == [f"{name}@8/b{batch}/fp32" for name in ("Sleeps", "Wide") for batch in (2, 4)]
+    assert runs.iloc[0].equals(before.iloc[0])
+    assert sorted(runs["task_id"]) == [f"{name}@8/b{batch}/fp32" for name in ("Net", "Sleeps") for batch in (2, 4)]
     assert runs["status"].value_counts().to_dict() == {"succeeded": 2, "timeout": 2}
     assert runs["run_id"].is_unique
     assert {path.name for path in folder.iterdir()} == {
@@ -217,7 +230,25 @@ def test_killed_in_the_middle_and_resumed_loses_and_doubles_nothing(nets, capsys
     again = profile(models, **options)
     assert (again.ran, again.left) == ([], 0)
     assert (folder / "runs.parquet").read_bytes() == content
-    assert len(done.ran) >= 2
+
+
+def test_a_killed_server_takes_its_child_along_and_is_replaced(nets):
+    killed = []
+
+    def kill():
+        killed.extend(slept(nets))
+        os.kill(parent(killed[0]), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    models = [f"{nets}/nets.py:Sleeps", f"{nets}/nets.py:Wide"]  # in this order: Wide is more work
+    done = profile(models, inputs=["2x8"], out=nets / "log", threads=[1], device="cpu")
+    killer.join()
+    until(lambda: not alive(killed[0]), "the child is gone with its server", 10)
+    os.kill(killed[1], signal.SIGKILL)  # what a child starts outlives a server that is killed, but no other end
+    runs = done.tables["runs"].set_index("task_id")
+    assert runs["status"].to_dict() == {"Sleeps@8/b2/fp32": "failed", "Wide@8/b2/fp32": "succeeded"}
+    assert "ended with code -9" in runs.loc["Sleeps@8/b2/fp32", "error"]
 
 
 def test_the_budget_ends_a_run_and_forgets_it(nets):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 _FIGURES = "measured: best of repeated matrix products and copies"
-_SIDE = {"cpu": 1536, "cuda": 8192}  # of square matrices: large enough for the highest rate, milliseconds each
+_SIDE = {"cpu": 1024, "cuda": 8192}  # of square matrices: large enough for the highest rate, milliseconds each
 _COPIED = {"cpu": 1 << 27, "cuda": 1 << 30}  # bytes, beyond any cache
 _SECONDS = 0.3  # of each measurement
 

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from mfcp.data.tables import Tables
 
 _LAYERS = ("convolution", "addmm", "mm")
-_UPDATE = (
-    200  # operations in the time of an optimizer's some 28 bytes a parameter, on CPUs and GPUs within a factor of 3
-)
+_UPDATE = 1000  # operations in the time of a parameter's gradient and update: some 40 bytes, by memory's speed
 _START = 1e8  # operations in the time of a process's start: runs of less are all alike
 
 
@@ -136,7 +134,7 @@ class Session:
         return Profiled(self.folder.tables, ran, total - len(ran), cut, self.without_graph)
 
     def _work(self, run: Run) -> float:
-        """About the operations of a run's steps, an update of a parameter as so many as fit into its traffic's time."""
+        """About the operations of a run's steps; the traffic of parameters counts as those that fit into its time."""
         graph = self._facts(run.subject.graph_id)
         count = self.plan.examples_in_all or run.batch * (self.plan.warmup + self.plan.steps)
         return count * (3 * (graph["flops"] or 0) + _UPDATE * (graph["param_count"] or 0) / run.batch) + _START

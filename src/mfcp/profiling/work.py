@@ -78,7 +78,7 @@ def train(
         precision: fp32, or amp_fp16 or amp_bf16 by autocast, the former with loss scaling.
         optimizer: sgd or adamw.
         device: cpu or cuda:0.
-        threads: of the CPU; None leaves them as they are.
+        threads: of the CPU; None for all cores.
         memory: bytes of a GPU to be used at most.
         warmup: steps whose time does not count.
         steps: that are timed; None, with `total`, for all the others.
@@ -88,8 +88,7 @@ def train(
         step_times in seconds, train_s from the first step's start to the last one's end, and peak_bytes of a GPU.
     """
     where = torch.device(device)
-    if threads is not None:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads or machine.cores())
     if where.type == "cuda":
         torch.cuda.set_device(where)
         if memory is not None:
