@@ -9,7 +9,7 @@ COEFFICIENTS = np.array([1.0, -2.0, 0.5])
 
 
 def columns(n, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, 3))
+    return np.random.default_rng(seed).uniform(-1, 1, size=(n, 3))
 
 
 def head():
@@ -39,10 +39,10 @@ def test_directions_in_which_runs_do_not_differ_stay_in_doubt():
     x = np.tile(head().centre, (30, 1))
     x[:, 0] += np.linspace(-1, 1, 30)
     taught = head().update(x, effects(x))
-    away = head().centre + 2 * np.eye(3)
+    away = head().centre + np.eye(3)
     _, sd = taught.correct(away)
     assert sd[0] < 0.3
-    assert (sd[1:] > 1.9).all()
+    assert (sd[1:] > 0.9).all()
 
 
 def test_a_run_that_is_off_by_a_factor_is_forgiven():
@@ -72,3 +72,11 @@ def test_columns_of_a_narrow_width_move_little():
         Head.start(columns(200), np.full(3, w)).update(x, effects(x)).correct(unseen)[0] for w in (1.0, 0.01)
     )
     assert np.ptp(narrow) < 0.1 * np.ptp(wide)
+
+
+def test_far_from_all_that_was_seen_the_correction_is_that_of_the_border():
+    x = columns(60, 1)
+    taught = head().update(x, effects(x))
+    border, beyond = (taught.correct(head().centre + far * head().reach * np.eye(3)) for far in (1.0, 50.0))
+    assert beyond[0] == pytest.approx(border[0])
+    assert beyond[1] == pytest.approx(border[1])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _LEVEL_SD = 1.0  # of log time, of levels that runs are to find
+_FARTHEST = 2.0  # standard deviations of the reference
 _FREEDOM = 4.0  # degrees of freedom of the noise
 _QUANTILE = 2.132 / 1.645  # a normal with this many scales as its sd has the 90 % interval of Student's t, 4 degrees
 _USUAL_NOISE, _USUAL_SHARE, _LEAST_NOISE = 0.1, 0.3, 0.03
@@ -20,13 +21,18 @@ _ROUNDS = 10
 class Head:
     """A linear correction of d columns: level + Σ (column - centre) · width · coefficient.
 
+    Columns count up to two standard deviations of the reference from its mean: a few runs say nothing about the
+    effect of more, and unseen kinds of models are where they would be believed.
+
     Args:
-        centre, width: (d,) of the columns; a width is the standard deviation expected of the effect of one unit.
+        centre, reach, width: (d,) of the columns: mean, how far from there they count, and the standard deviation
+            expected of the effect of one unit.
         mean, covariance: (d + 1,) and (d + 1, d + 1) of the coefficients, level first; without runs N(0, 1) each.
         noise_sd: what the coefficients leave.
     """
 
     centre: Floats
+    reach: Floats
     width: Floats
     mean: Floats
     covariance: Floats
@@ -35,8 +41,8 @@ class Head:
     @classmethod
     def start(cls, reference: Floats, width: Floats) -> Head:
         """Nothing known yet; columns are centred on those (n, d) of reference graphs."""
-        size = len(width) + 1
-        return cls(reference.mean(axis=0), width, np.zeros(size), np.eye(size), np.array(0.0))
+        size, reach = len(width) + 1, _FARTHEST * reference.std(axis=0)
+        return cls(reference.mean(axis=0), reach, width, np.zeros(size), np.eye(size), np.array(0.0))
 
     def update(self, columns: Floats, target: Floats) -> Head:
         """The head that knows runs: (n, d) columns and (n,) what their log times are above the prior."""
@@ -50,7 +56,7 @@ class Head:
         return phi @ self.mean, np.sqrt(variance)
 
     def _phi(self, columns: Floats) -> Floats:
-        scaled = (columns - self.centre) * self.width
+        scaled = np.clip(columns - self.centre, -self.reach, self.reach) * self.width
         return np.column_stack([np.full(len(scaled), _LEVEL_SD), scaled])
 
 
