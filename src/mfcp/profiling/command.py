@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+_OUT = Path("my-machine")
 _MOST_TASKS = 24  # rows of the printed table; families beyond
 
 
@@ -24,7 +25,9 @@ def add_parser(commands: Any) -> None:
         "zoo:ID, zoo:FAMILY or FILE.py:NAME (the file is executed: only name code of your own); none: the whole zoo.",
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="zoo:resnet-50@224, zoo:resnet, FILE.py:NAME")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder that the tables grow in")
+    parser.add_argument(
+        "--out", type=Path, default=_OUT, metavar="DIR", help=f"folder that the tables grow in ({_OUT})"
+    )
     parser.add_argument(
         "--input",
         action="append",
