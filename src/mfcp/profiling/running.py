@@ -14,7 +14,7 @@ import pandas as pd
 from mfcp.errors import DataError
 from mfcp.profiling.folder import Folder
 from mfcp.profiling.isolation import Isolation, Outcome
-from mfcp.profiling.subjects import Subject
+from mfcp.profiling.subjects import Run, Subject
 from mfcp.progress import progress
 
 if TYPE_CHECKING:
@@ -64,30 +64,6 @@ class Plan:
     def examples_in_all(self) -> int | None:
         """Of the whole task, None where a run is a few steps of it."""
         return self.epochs * self.examples if self.epochs and self.examples else None
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of a task on a cluster."""
-
-    subject: Subject
-    batch: int
-    precision: str
-    place: dict[str, Any]
-    threads: int | None
-    cluster_id: str
-    attempt: int
-    suffix: str
-
-    @property
-    def task_id(self) -> str:
-        """Graph, batch, precision, and epochs and examples of a whole task."""
-        return f"{self.subject.graph_id}/b{self.batch}/{self.precision}{self.suffix}"
-
-    @property
-    def run_id(self) -> str:
-        """What a resumed profile knows it by."""
-        return f"{self.cluster_id}/{self.task_id}/{self.attempt}"
 
 
 class Session:

@@ -12,8 +12,8 @@ from mfcp.errors import SettingsError
 from mfcp.profiling.folder import opened
 from mfcp.profiling.isolation import Isolation
 from mfcp.profiling.machine import cluster, cores
-from mfcp.profiling.running import Plan, Profiled, Run, Session
-from mfcp.profiling.subjects import in_turns, subjects
+from mfcp.profiling.running import Plan, Profiled, Session
+from mfcp.profiling.subjects import Run, in_turns, subjects
 
 PRECISIONS = ("fp32", "amp_fp16", "amp_bf16")
 

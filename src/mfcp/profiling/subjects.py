@@ -43,6 +43,30 @@ class Subject:
     effort: tuple[int, ...] = (0,)
 
 
+@dataclass(frozen=True)
+class Run:
+    """One run of a task on a cluster."""
+
+    subject: Subject
+    batch: int
+    precision: str
+    place: dict[str, Any]
+    threads: int | None
+    cluster_id: str
+    attempt: int
+    suffix: str
+
+    @property
+    def task_id(self) -> str:
+        """Graph, batch, precision, and epochs and examples of a whole task."""
+        return f"{self.subject.graph_id}/b{self.batch}/{self.precision}{self.suffix}"
+
+    @property
+    def run_id(self) -> str:
+        """What a resumed profile knows it by."""
+        return f"{self.cluster_id}/{self.task_id}/{self.attempt}"
+
+
 def subjects(models: Sequence[str], inputs: Sequence[str]) -> list[Subject]:
     """What MODEL arguments name, each once; the whole zoo where there are none.
 
