@@ -96,10 +96,12 @@ def interior(
     entries = len(data.mass) * width + 2 * D
     mu = gap / entries
     load = reduce(add, shards.each("start", prices, mu))
+    found.value = np.inf
+    if not np.isfinite(load).all():  # no plan is so cheap: prices have grown until rounding swallows the slacks
+        return
     pairs = _Pairs(below, above, mu / below, mu / above)
     theta = float(prices[on] @ load[on]) / data.weight if data.weight > 0 else 0.0
 
-    found.value = np.inf
     for _ in range(_STEPS):
         H, force, sums = (reduce(add, parts) for parts in zip(*shards.each("normal", D), strict=True))
         found.steps += 1
