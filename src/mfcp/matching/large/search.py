@@ -27,10 +27,11 @@ from mfcp.matching.problem import Ints, MatchingProblem, violations
 WARM = (0.03, 0.003, 250.0, 5000.0)
 CHAINS = (0.02, 0.008, 3000.0, 3000.0)
 FEW = 1000  # entries up to which tasks are too coarse for that; chains go about it more loosely
-LOOSE = (0.03, 0.03, 300.0, 300.0)
+LOOSE = (0.06, 0.06, 300.0, 300.0)
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
 DEPTH = 4  # tasks moved at once
+SMALL = 50_000  # entries up to which more than twice the work is still a fraction of a second
 STARTS, MORE = 2, 4  # searches side by side, of which the best counts; more of them for few entries
 WORK = (2e6, 1.5e7)  # visits of a pair in each phase, or what takes as long; less for few entries
 PASSES = (20, 30)  # visits of each pair in each phase, besides
@@ -97,7 +98,7 @@ class _Annealing:
         M, size = setting.clusters, setting.clusters * setting.tasks
         self.chains = LOOSE if size <= FEW else CHAINS
         self.repeats = HOTTER * 2 if size <= TINY else (1.0,)
-        part_of = min(1.0, 0.45 * size / FEW) / len(self.repeats)
+        part_of = (2.5 if size <= SMALL else 1.0) * min(1.0, size / FEW) / len(self.repeats)
         self.first, self.second = (
             part_of * (work + passes * len(setting.pairs.time)) for work, passes in zip(WORK, PASSES, strict=True)
         )
