@@ -300,7 +300,7 @@ def write(timm: list[StepLog], gavel: list[StepLog] | None, profile: list[StepLo
             sources[name] = f"gavel: {', '.join(members)}, training in FP32"
     if profile is not None:
         parts, seconds = (np.concatenate([getattr(log, field) for log in profile]) for field in ("parts", "seconds"))
-        found["cpu"] = Efficiency.fit(parts, seconds, profile[0].start, work_sd=1.0, launch_sd=0.5)
+        found["cpu"] = Efficiency.fit(parts, seconds, profile[0].start, work_sd=0.5, launch_sd=0.5)
         sources["cpu"] = "data/measured: training in FP32"
     kept = efficiency.load(SHIPPED) if SHIPPED.exists() else {}
     for name in set(kept) - set(found):

@@ -4,7 +4,9 @@ from mfcp.data.schema import SCHEMA
 from mfcp.data.sources import Source
 from mfcp.data.sources.emulator import EmulatorSource
 from mfcp.data.tables import read_tables, write_tables
+from mfcp.emulator.platform import emulate
 from mfcp.errors import SettingsError
+from tests.emulator.conftest import SMALL
 
 
 def test_the_emulator_is_a_source_like_any_other():
@@ -24,3 +26,12 @@ def test_tables_survive_writing_and_reading(small, tmp_path):
     again = read_tables(tmp_path)
     assert {name: len(table) for name, table in again.items()} == {name: len(table) for name, table in small.items()}
     assert again["runs"]["duration_s"].equals(small["runs"]["duration_s"])
+
+
+def test_same_seed_same_bytes(graphs, tmp_path):
+    for name in ("one", "two"):
+        write_tables(emulate(SMALL, 0, graphs=graphs), tmp_path / name)
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert files == sorted(f"{table}.parquet" for table in SCHEMA)
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file

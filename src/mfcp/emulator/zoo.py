@@ -56,7 +56,7 @@ def variants(families: Sequence[str] = ()) -> list[Variant]:
 
 
 def build(variant: Variant, device: str = "meta") -> tuple[torch.nn.Module, dict[str, Any]]:
-    """The model of a variant on a device, and keyword arguments of one sample to call it with, of which only shapes hold.
+    """The model of a variant on a device, and keyword arguments of one sample to call it with; only their shapes hold.
 
     On the meta device it has no weights, elsewhere random ones.
     """
