@@ -51,7 +51,7 @@ def show(title: str, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
     Console(width=140).print(table)
 
 
-def of_timm(logs: list[StepLog], out: Path | None) -> None:
+def of_steps(name: str, logs: list[StepLog], out: Path | None) -> None:
     """Errors of step times of families that the efficiencies were not fitted to."""
     rows, means = [], []
     with progress("emulator: fits", len(logs) * len(SEEDS)) as advance:
@@ -69,7 +69,7 @@ def of_timm(logs: list[StepLog], out: Path | None) -> None:
         own = [m[1:] for m in means if m[0] == phase]
         if own:
             rows.append((f"mean of {phase}", phase, "", *np.mean(own, axis=0).tolist(), ""))
-    show("timm: families unseen, five folds, seeds 0-2", ["cluster", "phase", "tasks", "MAPE %", "log R²", "tau"], rows)
+    show(f"{name}: families unseen, five folds, seeds 0-2", ["cluster", "phase", "tasks", "MAPE %", "log R²", "tau"], rows)
 
 
 def tau_of_tasks(found: list[Calibrated]) -> float:
@@ -339,12 +339,12 @@ def main() -> None:
         )
         return
     if timm is not None:
-        of_timm(logs, arguments.out)
+        of_steps("timm", logs, arguments.out)
         of_memory(timm)
     else:
         print("skipped: step times of timm; give a folder with --timm")
     if profile is not None:
-        of_timm(step_logs(profile), arguments.out)
+        of_steps("profile", step_logs(profile), arguments.out)
     if gavel is not None:
         of_gavel(gavel)
         of_pairs(gavel)
