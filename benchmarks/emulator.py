@@ -69,7 +69,8 @@ def of_steps(name: str, logs: list[StepLog], out: Path | None) -> None:
         own = [m[1:] for m in means if m[0] == phase]
         if own:
             rows.append((f"mean of {phase}", phase, "", *np.mean(own, axis=0).tolist(), ""))
-    show(f"{name}: families unseen, five folds, seeds 0-2", ["cluster", "phase", "tasks", "MAPE %", "log R²", "tau"], rows)
+    title = f"{name}: families unseen, five folds, seeds 0-2"
+    show(title, ["cluster", "phase", "tasks", "MAPE %", "log R²", "tau"], rows)
 
 
 def tau_of_tasks(found: list[Calibrated]) -> float:
