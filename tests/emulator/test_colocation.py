@@ -7,6 +7,8 @@ from mfcp.emulator.colocation import zeta_of_pairs
 from mfcp.errors import DataError
 from mfcp.matching.speedup import SpeedUp
 
+pytestmark = pytest.mark.xdist_group("emulator")  # its graphs are captured once
+
 
 def pairs(*rows):
     columns = ["cluster_id", "task_a", "task_b", "throughput_a", "throughput_b", "isolated_a", "isolated_b"]

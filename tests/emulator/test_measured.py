@@ -7,6 +7,8 @@ from mfcp.emulator.platform import emulate
 from mfcp.errors import DataError
 from tests.emulator.conftest import SMALL
 
+pytestmark = pytest.mark.xdist_group("emulator")  # its graphs are captured once
+
 
 @pytest.fixture(scope="module")
 def profile(small):

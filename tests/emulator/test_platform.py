@@ -10,6 +10,8 @@ from mfcp.emulator.settings import Drift
 from mfcp.errors import SettingsError
 from tests.emulator.conftest import SMALL
 
+pytestmark = pytest.mark.xdist_group("emulator")  # its graphs are captured once
+
 TINY = EmulatorSettings(tasks=4, families=("distilbert",))
 
 

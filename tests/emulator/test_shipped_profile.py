@@ -11,6 +11,8 @@ from mfcp.data.validation import validate
 from mfcp.emulator.measured import Measured
 from mfcp.emulator.zoo import variants
 
+pytestmark = pytest.mark.xdist_group("emulator")  # its graphs are captured once
+
 FOLDER = Path(__file__).parents[2] / "data" / "measured"
 
 

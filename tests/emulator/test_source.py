@@ -8,6 +8,8 @@ from mfcp.emulator.platform import emulate
 from mfcp.errors import SettingsError
 from tests.emulator.conftest import SMALL
 
+pytestmark = pytest.mark.xdist_group("emulator")  # its graphs are captured once
+
 
 def test_the_emulator_is_a_source_like_any_other():
     source = Source.build("emulator", tasks=2, families=["distilbert"])
