@@ -7,7 +7,7 @@ and how many such machines share a task, so many that they are as fast as the pl
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,24 +31,50 @@ class Measured:
     clusters: pd.DataFrame
     runs: pd.DataFrame
 
-    def join(self, tasks: pd.DataFrame, platform: pd.DataFrame, steps: Steps) -> tuple[pd.DataFrame, Steps]:
-        """The platform with these machines behind its clusters, and the steps of `tasks` on all; nan where unmeasured.
+    def of(self, graphs: Collection[str]) -> Machines:
+        """The machines with succeeded FP32 runs of models with these graphs.
 
         Raises:
-            DataError: no run of the profile is of a model that the platform's tasks train.
+            DataError: there are none, a name stands twice, or what is needed of them is missing or no number.
         """
-        graph = self.runs["task_id"].map(self.tasks.set_index("task_id")["graph_id"])
-        runs = self.runs.assign(graph_id=graph)
-        done = runs[(runs["status"] == "succeeded") & runs["graph_id"].isin(tasks["graph_id"])]
-        if done.empty:
+        for name, table in (("tasks", self.tasks), ("clusters", self.clusters)):
+            key = table[f"{name[:-1]}_id"]
+            if not key.is_unique:
+                raise DataError(f"measured: table '{name}' has '{key[key.duplicated()].iloc[0]}' twice; keep one")
+        task = self.tasks.set_index("task_id").reindex(self.runs["task_id"])
+        # A run may tell another precision than its task: the one that it really used.
+        precision = (self.runs if "precision" in self.runs else task)["precision"].fillna("fp32")
+        counts = (self.runs["status"] == "succeeded").to_numpy() & (precision == "fp32").to_numpy()
+        counts &= task["graph_id"].isin(graphs).to_numpy()
+        runs = self.runs.assign(graph_id=task["graph_id"].to_numpy())[counts]
+        clusters = self.clusters[self.clusters["cluster_id"].isin(runs["cluster_id"])]
+        if clusters.empty:
             raise DataError(
-                "measured: no succeeded run of a model of the zoo in its tables; profile some with `mfcp profile`"
+                "measured: no succeeded FP32 run of a model of the platform in its tables; profile some with "
+                "`mfcp profile`"
             )
+        runs = _numbers("runs", runs, ("step_time_s", "samples_per_s", "peak_memory_bytes"))
+        clusters = _numbers("clusters", clusters, ("memory_bytes",))
+        return Machines(_numbers("clusters", clusters, ("peak_flops", "memory_bandwidth"), empty=True), runs)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Machines that join the platform, and their runs that count, with the graph of each."""
+
+    clusters: pd.DataFrame
+    runs: pd.DataFrame
+
+    @property
+    def names(self) -> list[str]:
+        """Their cluster_id."""
+        return [str(name) for name in self.clusters["cluster_id"]]
+
+    def join(self, tasks: pd.DataFrame, platform: pd.DataFrame, steps: Steps) -> tuple[pd.DataFrame, Steps]:
+        """The platform with these machines behind its clusters, and the steps of `tasks` on all: nan if unmeasured."""
         seconds, footprint, rows = [], [], []
         for machine in self.clusters.to_dict("records"):
-            own = done[done["cluster_id"] == machine["cluster_id"]]
-            if own.empty:
-                continue
+            own = self.runs[self.runs["cluster_id"] == machine["cluster_id"]]
             by_batch = own.groupby(["graph_id", "task_id"]).agg(
                 rate=("samples_per_s", "median"), bytes=("peak_memory_bytes", "median")
             )
@@ -62,6 +88,25 @@ class Measured:
         return pd.concat([platform, machines], ignore_index=True), Steps(
             np.column_stack([steps.seconds, *seconds]), np.column_stack([steps.footprint, *footprint])
         )
+
+
+def _numbers(name: str, table: pd.DataFrame, columns: Sequence[str], *, empty: bool = False) -> pd.DataFrame:
+    """The table with these columns as positive numbers, or with `empty` cells among them."""
+    found = {}
+    for column in columns:
+        if column not in table:
+            raise DataError(
+                f"measured: table '{name}' has no column '{column}'; give a folder that `mfcp profile` wrote"
+            )
+        found[column] = pd.to_numeric(table[column], errors="coerce")
+        good = found[column].astype("float64").between(0, np.inf, inclusive="neither")
+        wrong = table[~(good | table[column].isna() if empty else good)]
+        if len(wrong):
+            raise DataError(
+                f"measured: table '{name}', '{wrong[table.columns[0]].iloc[0]}': {column} is "
+                f"'{wrong[column].iloc[0]}', expected a positive number; mend it or drop the row"
+            )
+    return table.assign(**found)
 
 
 def _size(tasks: pd.DataFrame, platform: pd.DataFrame, steps: Steps, seconds: np.ndarray) -> int:

@@ -47,7 +47,8 @@ def emulate(
         graphs: nodes and edges of `drawn_variants`, where they have been captured already.
 
     Raises:
-        SettingsError: unknown family or cluster, or runs in the wrong order.
+        SettingsError: unknown family, cluster or accelerator, or runs in the wrong order.
+        DataError: measured tables that lack what is needed of them.
     """
     if not 1 <= settings.runs[0] <= settings.runs[1]:
         raise SettingsError(f"emulator.runs: expected 1 <= least <= most, got {list(settings.runs)}")
@@ -55,18 +56,14 @@ def emulate(
     rng = np.random.default_rng([seed, _HISTORY])
     chosen = _variants(settings, rng)
     captured = {variant.graph_id: variant for variant in chosen}
+    machines = measured.of(captured) if measured is not None else None
+    _check_names(settings, platform, calibrated or {}, machines.names if machines is not None else [])
     nodes, edges = graphs or zoo.capture_all(captured.values())
     tasks = _tasks(settings, chosen, nodes, rng)
     workload = step.Workload.of(tasks, build_graphs(nodes, edges))
     steps = step.training_steps(tasks, workload, platform, efficiency.defaults() | (calibrated or {}))
-    if measured is not None:
-        platform, steps = measured.join(tasks, platform, steps)
-    _check_drift(settings, platform)
-    if calibrated and not set(calibrated) & set(platform["accelerator"]):
-        raise SettingsError(
-            f"calibration: its accelerators ({', '.join(calibrated)}) are none of the platform's "
-            f"({', '.join(sorted(set(platform['accelerator'])))}); name them alike"
-        )
+    if machines is not None:
+        platform, steps = machines.join(tasks, platform, steps)
     outcomes = _outcomes(settings, tasks, steps, platform, rng)
     runs = _runs(settings, tasks, platform, steps.seconds, outcomes, seed)
     pairs = draw_pairs(tasks, platform, steps, settings.pairs, np.random.default_rng([seed, _PAIRS]))
@@ -141,11 +138,23 @@ def _tasks(
     )
 
 
-def _check_drift(settings: EmulatorSettings, platform: pd.DataFrame) -> None:
-    names = list(platform["cluster_id"])
+def _check_names(
+    settings: EmulatorSettings,
+    platform: pd.DataFrame,
+    calibrated: dict[str, efficiency.Efficiency],
+    machines: list[str],
+) -> None:
+    """Raise for a drift of a cluster that is nowhere, or a calibration of no emulated cluster: it would do nothing."""
+    names = [*platform["cluster_id"], *machines]
     unknown = [change.cluster for change in settings.drift if change.cluster not in names]
     if unknown:
         raise SettingsError(f"drift: unknown cluster '{unknown[0]}'; the platform has {', '.join(names)}")
+    accelerators = set(platform["accelerator"])
+    if calibrated and not set(calibrated) & accelerators:
+        raise SettingsError(
+            f"calibration: its accelerators ({', '.join(calibrated)}) are none of the platform's "
+            f"({', '.join(sorted(accelerators))}); name them alike"
+        )
 
 
 def _drifted(
