@@ -15,8 +15,8 @@ import pandas as pd
 
 from mfcp.errors import SettingsError
 
-PRECISIONS = ("fp32", "amp_fp16", "amp_bf16")
-
+_PEAK = {"fp32": "peak_fp32", "amp_fp16": "peak_fp16", "amp_bf16": "peak_bf16"}  # column of `accelerators`
+PRECISIONS = tuple(_PEAK)
 
 ACCELERATOR_HAZARD = 2.0e-5
 """Interruptions per accelerator-hour: 419 unexpected ones of 16,384 H100 in 54 days (Llama 3, 2024, section 3.3.4)."""
@@ -84,8 +84,7 @@ def with_owners(table: pd.DataFrame) -> pd.DataFrame:
 def unit(platform: pd.DataFrame, precision: str) -> Unit:
     """What one cluster runs a precision on: the first row of `platform`."""
     row = platform.iloc[0]
-    column = {"fp32": "peak_fp32", "amp_fp16": "peak_fp16", "amp_bf16": "peak_bf16"}[precision]
-    is_half = precision != "fp32" and pd.notna(row[column])
+    is_half = precision != "fp32" and pd.notna(row[_PEAK[precision]])
     kind = "vector" if row["kind"] == "tensor" and not is_half else str(row["kind"])
     return Unit(kind, 2.0 if is_half else 4.0)
 
@@ -96,8 +95,7 @@ def peak_rates(platform: pd.DataFrame, precision: str, is_convolution: bool) -> 
     Where the hardware lacks a unit the work runs at the FP32 rate. Convolutions in fp32 use TF32 where
     there is such a unit, matrix products do not: PyTorch's defaults.
     """
-    full = "peak_tf32" if is_convolution else "peak_fp32"
-    column = {"fp32": full, "amp_fp16": "peak_fp16", "amp_bf16": "peak_bf16"}[precision]
+    column = "peak_tf32" if is_convolution and precision == "fp32" else _PEAK[precision]
     return platform[column].fillna(platform["peak_fp32"]).to_numpy(np.float64)
 
 

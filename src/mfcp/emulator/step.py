@@ -125,24 +125,23 @@ def _device(
     platform: pd.DataFrame,
     efficiencies: dict[str, Efficiency],
     local: Floats,
-    optimizer_bytes: Floats,
+    moved: Floats,
 ) -> Floats:
-    """(n, M) seconds of forward, backward and optimizer on one accelerator of each cluster."""
+    """(n, M) seconds of forward, backward and optimizer, which moves `moved` (n,) bytes, on one accelerator of each."""
     seconds = np.empty(local.shape)
     precisions = tasks["precision"].to_numpy(str)
-    for i in range(len(platform)):
-        cluster = platform.iloc[[i]]
-        for precision in np.unique(precisions):
-            mine = np.flatnonzero(precisions == precision)
-            operators = workload.operators.take(mine)
-            unit = hardware.unit(cluster, str(precision))
-            rates = [
-                hardware.peak_rates(cluster, str(precision), is_convolution)[0] for is_convolution in (False, True)
-            ]
-            peak = np.where(np.isin(operators.kind, _CONVOLUTIONS), rates[1], rates[0])
+    for precision in map(str, np.unique(precisions)):
+        mine = np.flatnonzero(precisions == precision)
+        operators = workload.operators.take(mine)
+        is_convolution = np.isin(operators.kind, _CONVOLUTIONS)
+        for i in range(len(platform)):
+            cluster = platform.iloc[[i]]
+            unit = hardware.unit(cluster, precision)
+            product, convolution = (hardware.peak_rates(cluster, precision, which)[0] for which in (False, True))
+            peak = np.where(is_convolution, convolution, product)
             bandwidth = float(cluster["memory_bandwidth"].iloc[0])
             own = efficiencies.get(str(cluster["accelerator"].iloc[0]), efficiencies[unit.kind])
-            parts = step_parts(operators, peak, bandwidth, unit.element_bytes, local[mine, i], optimizer_bytes[mine])
+            parts = step_parts(operators, peak, bandwidth, unit.element_bytes, local[mine, i], moved[mine])
             seconds[mine, i] = own.seconds(parts)
     return seconds
 
