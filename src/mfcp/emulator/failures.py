@@ -67,16 +67,16 @@ class Outcomes:
         """
         weight = np.zeros(self.duration.shape)
         total = np.zeros(self.duration.shape)
+        fits, rate = self.fits, self.hazard + self.outage_rate
         for z in _normal_quantiles():
             duration = self.noisy(z)
-            rate = self.hazard + self.outage_rate
             with np.errstate(invalid="ignore"):
                 success = np.exp(-rate * duration) * (duration <= self.limit) / _QUANTILES
-            weight += np.where(self.fits, success, 0.0)
-            total += np.where(self.fits, success * duration, 0.0)
+            weight += np.where(fits, success, 0.0)
+            total += np.where(fits, success * duration, 0.0)
         ready = np.exp(-self.outage_rate * self.outage_mean) * (1 - self.job_risk) * (1 - self.memory)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(self.fits, total / weight, np.nan)
+            mean = np.where(fits, total / weight, np.nan)
         return mean, ready * weight
 
     def draw(
@@ -141,10 +141,12 @@ def draw_outages(rate: float, mean: float, length: float, rng: np.random.Generat
         mean: seconds, of an exponential length.
     """
     count = rng.poisson(rate * length)
+    if not count:
+        return np.zeros(0), np.zeros(0)
     starts = np.sort(rng.random(count) * length)
-    reach = np.maximum.accumulate(starts + rng.exponential(mean, count)) if count else starts
-    opens = np.concatenate([[True], starts[1:] > reach[:-1]]) if count else np.zeros(0, bool)
-    last = np.flatnonzero(np.concatenate([opens[1:], [True]])) if count else np.zeros(0, np.int64)
+    reach = np.maximum.accumulate(starts + rng.exponential(mean, count))
+    opens = np.concatenate([[True], starts[1:] > reach[:-1]])
+    last = np.concatenate([opens[1:], [True]])
     return starts[opens], reach[last]
 
 
