@@ -24,7 +24,7 @@ from mfcp.errors import DataError
 from mfcp.files import replacing
 from mfcp.tasks.distinct import DistinctOperators
 from mfcp.tasks.operators import CLASS_NAMES
-from mfcp.tasks.roofline import LAUNCH, class_roofline, fit_factors
+from mfcp.tasks.roofline import LAUNCH, class_parts, fit_factors
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def step_parts(
     batch: Floats,
     optimizer_bytes: Floats | float = 0.0,
 ) -> Floats:
-    """(n, 2C + 2) roofline seconds by class, launches by class, seconds of the optimizer's traffic, and one loop.
+    """(n, 2C + 2) `class_parts`, seconds of the optimizer's traffic, and one loop.
 
     Args:
         operators: n graphs of forward passes.
@@ -100,10 +100,9 @@ def step_parts(
         batch: (n,) samples of a step.
         optimizer_bytes: (n,) that an optimizer step moves; 0 for inference.
     """
-    work = class_roofline(operators, peak, bandwidth, element_bytes, batch)
-    launches = operators.by_class(np.ones(len(operators.kind)))
+    classes = class_parts(operators, peak, bandwidth, element_bytes, batch)
     optimizer = np.maximum(np.broadcast_to(np.asarray(optimizer_bytes) / bandwidth, batch.shape), _SHORTEST)
-    return np.column_stack([work, launches, optimizer, np.ones(len(batch))])
+    return np.column_stack([classes, optimizer, np.ones(len(batch))])
 
 
 def defaults() -> dict[str, Efficiency]:

@@ -122,12 +122,13 @@ def fit_factors(parts: Floats, seconds: Floats, start: Floats, prior_sd: Floats)
     return found
 
 
-def class_roofline(
+def class_parts(
     operators: DistinctOperators, peak: Floats | float, bandwidth: float, element_bytes: Floats | float, batch: Floats
 ) -> Floats:
-    """(n, C) roofline seconds of a step of `batch` (n,) samples by class of operator, each operator at its own bound.
+    """(n, 2C) of a step of `batch` (n,) samples: roofline seconds by class of operator, then launches by class.
 
-    Weights are read once a step, whatever the batch; of an embedding only the rows that are looked up count.
+    Each operator is at its own bound. Weights are read once a step, whatever the batch; of an embedding only the rows
+    that are looked up count.
 
     Args:
         operators: n graphs with U distinct operators.
@@ -143,11 +144,9 @@ def class_roofline(
     seconds = np.maximum(batch[row] * compute[u], (batch[row] * traffic[u] + weights[u]) / bandwidth)
     size = len(CLASS_NAMES)
     cell = np.bincount(row * size + operators.kind[u], counts.data * seconds, len(batch) * size)
-    result: Floats = np.maximum(cell.reshape(-1, size), _SHORTEST)
-    return result
+    launches = operators.by_class(np.ones(len(operators.kind)))
+    return np.concatenate([np.maximum(cell.reshape(-1, size), _SHORTEST), launches], axis=1)
 
 
-def _parts(operators: DistinctOperators, accelerator: Accelerator, batch: Floats) -> Floats:
-    """(n, 2C) roofline seconds by class, and launches by class."""
-    work = class_roofline(operators, accelerator.peak, accelerator.bandwidth, accelerator.element_bytes, batch)
-    return np.concatenate([work, operators.by_class(np.ones(len(operators.kind)))], axis=1)
+def _parts(operators: DistinctOperators, a: Accelerator, batch: Floats) -> Floats:
+    return class_parts(operators, a.peak, a.bandwidth, a.element_bytes, batch)
