@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mfcp.data.splits import family_of
 from mfcp.data.times import floats
+from mfcp.emulator.architectures import STATE_BYTES
 from mfcp.emulator.efficiency import Efficiency, nominal, step_parts
 from mfcp.emulator.step import optimizer_bytes
 from mfcp.errors import DataError
@@ -34,7 +35,6 @@ BACKWARD = 2.0
 DECAY = 2.0
 """Tasks over which the gain builds up: the curve's default, held where only pairs are measured."""
 LEAST_TASKS = 5
-_STATE_BYTES = {"sgd": 4, "adamw": 8, "adam": 8}
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _log(
     half = (steps["precision"] != "fp32").to_numpy(np.bool_)
     params = np.bincount(graphs.graph, graphs.params, len(graphs.graph_id))[at].astype(np.float64)
     optimizer = tasks["optimizer"] if "optimizer" in tasks else pd.Series("sgd", tasks.index)
-    state = floats(optimizer.map(_STATE_BYTES).fillna(_STATE_BYTES["sgd"]))
+    state = floats(optimizer.map(STATE_BYTES).fillna(STATE_BYTES["sgd"]))
     moved = optimizer_bytes(params, state, half) if phase == "train" else np.zeros(len(at))
     peak, bandwidth = float(machine["peak_flops"]), float(machine["memory_bandwidth"])
     family = tasks["model"].map(family_of, na_action="ignore")

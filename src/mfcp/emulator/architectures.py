@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+STATE_BYTES = {"sgd": 4, "adamw": 8, "adam": 8}
+"""Bytes of state per parameter that an optimizer keeps; SGD's is its momentum."""
+
 
 @dataclass(frozen=True)
 class Family:
@@ -20,7 +23,7 @@ class Family:
         config, model: class names in `transformers`.
         sizes: configuration fields of each size.
         shapes: image sides in pixels, or lengths in tokens, with further configuration fields of each.
-        state_bytes: bytes of optimizer state per parameter: 4 for SGD with momentum, 8 for AdamW.
+        optimizer: that it is trained with, of `STATE_BYTES`.
     """
 
     name: str
@@ -29,7 +32,7 @@ class Family:
     model: str
     sizes: Mapping[str, Mapping[str, Any]]
     shapes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    state_bytes: int = 8
+    optimizer: str = "adamw"
 
 
 def _grid(keys: str, rows: Mapping[str, Sequence[Any]], **shared: Any) -> dict[str, dict[str, Any]]:
@@ -81,7 +84,7 @@ VISION = (
             "34": ("basic", [3, 4, 6, 3], [64, 128, 256, 512]),
             "50": ("bottleneck", [3, 4, 6, 3], _RESNET_WIDTHS),
             "101": ("bottleneck", [3, 4, 23, 3], _RESNET_WIDTHS),
-        }), _IMAGES, 4,
+        }), _IMAGES, "sgd",
     ),
     Family(
         "regnet", "cv", "RegNetConfig", "RegNetForImageClassification",
@@ -89,17 +92,17 @@ VISION = (
             "y-400mf": ([1, 3, 6, 6], [48, 104, 208, 440], 8),
             "y-1.6gf": ([2, 6, 17, 2], [48, 120, 336, 888], 24),
             "y-4gf": ([2, 6, 12, 2], [128, 192, 512, 1088], 64),
-        }), _IMAGES, 4,
+        }), _IMAGES, "sgd",
     ),
     Family(
         "mobilenet_v2", "cv", "MobileNetV2Config", "MobileNetV2ForImageClassification",
-        _grid("depth_multiplier", {"0.5": (0.5,), "0.75": (0.75,), "1.0": (1.0,), "1.4": (1.4,)}), _SIDES, 4,
+        _grid("depth_multiplier", {"0.5": (0.5,), "0.75": (0.75,), "1.0": (1.0,), "1.4": (1.4,)}), _SIDES, "sgd",
     ),
     Family(
         "efficientnet", "cv", "EfficientNetConfig", "EfficientNetForImageClassification",
         _grid("width_coefficient depth_coefficient hidden_dim", {
             "b0": (1.0, 1.0, 1280), "b1": (1.0, 1.1, 1280), "b3": (1.2, 1.4, 1536),
-        }), _SIDES, 4,
+        }), _SIDES, "sgd",
     ),
     Family(
         "convnext", "cv", "ConvNextConfig", "ConvNextForImageClassification",

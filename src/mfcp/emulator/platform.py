@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mfcp.emulator import efficiency, hardware, step, zoo
+from mfcp.emulator.architectures import STATE_BYTES
 from mfcp.emulator.colocation import draw_pairs
 from mfcp.emulator.failures import Outcomes, draw_outages, memory_risk, until_outage
 from mfcp.emulator.measured import Measured
@@ -111,6 +112,7 @@ def _tasks(
     samples = settings.work * 8.0e6 * (flops / 1e9) ** -0.7 * np.exp(0.6 * rng.standard_normal(n))
     samples = np.maximum(np.round(samples / batch), 20) * batch
     shape = [variant.shape for variant in chosen]
+    optimizer = [variant.family.optimizer for variant in chosen]
     dataset = [_DATASETS[v.shape] if v.family.domain == "cv" else "europarl" for v in chosen]
     return pd.DataFrame(
         {
@@ -132,8 +134,8 @@ def _tasks(
             "family": [variant.family.name for variant in chosen],
             "dataset": dataset,
             "epochs": samples / [_EXAMPLES[name] for name in dataset],
-            "optimizer": ["sgd" if variant.family.state_bytes == 4 else "adamw" for variant in chosen],
-            "state_bytes": [variant.family.state_bytes for variant in chosen],
+            "optimizer": optimizer,
+            "state_bytes": [STATE_BYTES[name] for name in optimizer],
         }
     )
 

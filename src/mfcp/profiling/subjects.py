@@ -117,7 +117,7 @@ def _variant(variant: zoo.Variant) -> Subject:
         family.name,
         family.domain,
         variant.shape,
-        "sgd" if family.state_bytes == 4 else "adamw",
+        family.optimizer,
         _BATCH,
         {"zoo": variant.graph_id},
         (sum(place), *place),  # the family's small models at large inputs come with its larger ones at small inputs
