@@ -15,6 +15,7 @@ from mfcp.data.quarantine import quarantine_findings
 from mfcp.data.rules import findings
 from mfcp.data.schema import SCHEMA
 from mfcp.data.tables import Tables, find_table, read_table
+from mfcp.emulator.zoo import activations
 from mfcp.errors import DataError
 from mfcp.files import replacing
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from mfcp.tasks.scaling import Captured
 
 _PRECISION = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
-_LAYERS = ("convolution", "addmm", "mm")
 TRAINING, BATCHES = "/train", "/batch"
 """End the names of the further graphs of a task: its training step, and the forward pass of batches above one."""
 
@@ -69,7 +69,7 @@ class Model:
             "phase": "infer" if self.step is None else "train",
             "param_count": int(nodes["param_count"].sum()),
             "flops": float(nodes["flops"].sum()),
-            "activations": float(nodes.loc[nodes["op"].isin(_LAYERS), "output_numel"].sum()),
+            "activations": float(activations(nodes).sum()),
             "graph_id": self.forward.graph_id,
             "optimizer": self.optimizer,
             "flops_train": None if self.step is None else float(self.step.nodes["flops"].sum()),

@@ -98,10 +98,8 @@ def _tasks(
 ) -> pd.DataFrame:
     """Tasks with batch sizes that suit common accelerators and shorter training for heavier models."""
     n = len(chosen)
-    is_layer = nodes["op"].isin(["convolution", "addmm", "mm"])
     columns = ["flops", "param_count", "activations", "bytes_written"]
-    counted = nodes.assign(activations=nodes["output_numel"].where(is_layer, 0))
-    totals = counted.groupby("graph_id")[columns].sum()
+    totals = nodes.assign(activations=zoo.activations(nodes)).groupby("graph_id")[columns].sum()
     totals = totals.loc[[variant.graph_id for variant in chosen]]
     flops, written = totals["flops"].to_numpy(np.float64), totals["bytes_written"].to_numpy(np.float64)
     is_cv = np.array([variant.family.domain == "cv" for variant in chosen])

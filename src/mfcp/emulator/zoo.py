@@ -103,6 +103,14 @@ def capture_all(chosen: Iterable[Variant]) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.concat(nodes, ignore_index=True), pd.concat(edges, ignore_index=True)
 
 
+def activations(nodes: pd.DataFrame) -> pd.Series[float]:
+    """Elements that each operator puts out where it is a convolution or linear layer, else 0.
+
+    Summed over a graph of one sample they are `activations` of table tasks.
+    """
+    return nodes["output_numel"].where(nodes["op"].isin(("convolution", "addmm", "mm")), 0)
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silences what `transformers` says about optional packages and deprecated settings of its own."""

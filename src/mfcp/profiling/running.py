@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from mfcp.emulator.zoo import activations
 from mfcp.errors import DataError
 from mfcp.profiling.folder import Folder
 from mfcp.profiling.isolation import Isolation, Outcome
@@ -20,7 +21,6 @@ from mfcp.progress import progress
 if TYPE_CHECKING:
     from mfcp.data.tables import Tables
 
-_LAYERS = ("convolution", "addmm", "mm")
 _UPDATE = 1000  # operations in the time of a parameter's gradient and update: some 40 bytes, by memory's speed
 _START = 1e8  # operations in the time of a process's start: runs of less are all alike
 
@@ -183,11 +183,10 @@ class Session:
         if graph_id not in self.facts:
             nodes = self.folder.tables["nodes"]
             nodes = nodes[nodes["graph_id"] == graph_id]
-            layers = nodes["op"].isin(_LAYERS)
             self.facts[graph_id] = {
                 "param_count": int(nodes["param_count"].sum()) or None,
                 "flops": float(nodes["flops"].sum()) if len(nodes) else None,
-                "activations": float(nodes.loc[layers, "output_numel"].sum()) if len(nodes) else None,
+                "activations": float(activations(nodes).sum()) if len(nodes) else None,
                 "graph_id": graph_id if len(nodes) else None,
             }
         return self.facts[graph_id]

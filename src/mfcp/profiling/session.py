@@ -8,14 +8,13 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from mfcp.emulator.hardware import PRECISIONS
 from mfcp.errors import SettingsError
 from mfcp.profiling.folder import opened
 from mfcp.profiling.isolation import Isolation
 from mfcp.profiling.machine import cluster, cores
 from mfcp.profiling.running import Plan, Profiled, Session
 from mfcp.profiling.subjects import Run, in_turns, subjects
-
-PRECISIONS = ("fp32", "amp_fp16", "amp_bf16")
 
 
 def profile(
