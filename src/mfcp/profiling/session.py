@@ -14,7 +14,10 @@ from mfcp.profiling.folder import opened
 from mfcp.profiling.isolation import Isolation
 from mfcp.profiling.machine import cluster, cores
 from mfcp.profiling.running import Plan, Profiled, Session
-from mfcp.profiling.subjects import Run, in_turns, subjects
+from mfcp.profiling.subjects import MOST, Run, in_turns, subjects
+
+_MOST_REPEATS = 10_000  # all runs are listed before the first one begins
+_MOST_SEED = 2**63 - 1
 
 
 def profile(
@@ -65,9 +68,11 @@ def profile(
     start = time.monotonic()
     end = inf if budget is None else start + budget
     _check(batches, precisions, threads, device, epochs, examples)
-    _check_positive(repeats=repeats, steps=steps, timeout=timeout, budget=budget, memory_limit=memory_limit)
-    if warmup < 0:
-        raise SettingsError(f"--warmup: expected at least 0, got {warmup}")
+    _check_whole(1, MOST, steps=steps, epochs=epochs, examples=examples)
+    _check_whole(1, _MOST_REPEATS, repeats=repeats)
+    _check_whole(0, MOST, warmup=warmup)
+    _check_whole(0, _MOST_SEED, seed=seed)
+    _check_positive(timeout=timeout, budget=budget, memory_limit=memory_limit)
     batches, threads = tuple(dict.fromkeys(batches)), tuple(dict.fromkeys(threads))
     precisions = tuple(dict.fromkeys(precisions))
     chosen = subjects(models, inputs)
@@ -118,6 +123,12 @@ def _check_positive(**values: float | None) -> None:
             raise SettingsError(f"--{name.replace('_', '-')}: expected a positive number, got {value}")
 
 
+def _check_whole(least: int, most: int, **values: int | None) -> None:
+    for name, value in values.items():
+        if value is not None and not least <= value <= most:
+            raise SettingsError(f"--{name}: expected a whole number from {least} to {most}, got {value}")
+
+
 def _check(
     batches: Sequence[int],
     precisions: Sequence[str],
@@ -127,8 +138,8 @@ def _check(
     examples: int | None,
 ) -> None:
     for name, values in (("batch", batches), ("threads", threads)):
-        if any(value < 1 for value in values):
-            raise SettingsError(f"--{name}: expected whole numbers of at least 1, got {', '.join(map(str, values))}")
+        for value in values:
+            _check_whole(1, MOST, **{name: value})
     if any(value > cores() for value in threads):
         raise SettingsError(f"--threads: expected at most this machine's {cores()} cores, got {max(threads)}")
     if threads and device == "cuda":
@@ -138,5 +149,3 @@ def _check(
             raise SettingsError(f"--precision: expected {', '.join(PRECISIONS)}, got '{precision}'")
     if (epochs is None) != (examples is None):
         raise SettingsError("--epochs and --examples go together: a task is so many epochs over so many examples")
-    if epochs is not None and examples is not None and min(epochs, examples) < 1:
-        raise SettingsError(f"--epochs, --examples: expected at least 1, got {epochs} and {examples}")

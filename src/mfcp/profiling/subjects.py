@@ -13,6 +13,8 @@ from mfcp.emulator import zoo
 from mfcp.emulator.architectures import FAMILIES
 from mfcp.errors import SettingsError
 
+MOST = 10**9
+"""Of a count or a side: what the log schema takes of a batch."""
 _BATCH = 8  # of the zoo: a training step of its largest models fits into 16 GB
 
 
@@ -132,6 +134,8 @@ def _of_file(path: str, name: str, inputs: Sequence[str]) -> Subject:
     parsed = [parse_input(text) for text in inputs]
     if any(key for key, *_ in parsed) and not all(key for key, *_ in parsed):
         raise SettingsError("--input: give every input a NAME of its own, or none")
+    if max(side for _, shape, _ in parsed for side in shape) > MOST:
+        raise SettingsError(f"--input: expected sides of at most {MOST}, got {', '.join(inputs)}")
     first = parsed[0][1]
     graph_id = f"{name}@{'+'.join('x'.join(map(str, shape[1:])) or '1' for _, shape, _ in parsed)}"
     spec = {"file": path, "name": name, "id": graph_id, "inputs": parsed}
