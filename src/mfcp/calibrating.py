@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.errors import DataError
+from mfcp.errors import DataError, SettingsError
 from mfcp.files import output_folder
 
 if TYPE_CHECKING:
@@ -42,10 +42,16 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.data.validation import validate
     from mfcp.progress import progress
 
+    if options.seed < 0:
+        raise SettingsError(f"--seed: expected a whole number of at least 0, got {options.seed}")
     if options.out:
+        if options.out.is_dir():
+            raise SettingsError(f"--out {options.out}: a folder; expected the name of a CSV file")
         output_folder(options.out.parent)
     with progress(f"read and validate {options.data}"):
-        tables = validate(read_tables(options.data), max_bad_share=1.0).tables
+        validated = validate(read_tables(options.data), max_bad_share=1.0)
+    _print_left_out(validated.report)
+    tables = validated.tables
     logs = step_logs(tables)
     found = []
     with progress("calibrate", len(logs)) as advance:
@@ -72,6 +78,20 @@ def _write(found: list[Calibrated], path: Path) -> None:
     print(f"{path}: {', '.join(best)}; give it to the emulator as ingest.source.calibration")
 
 
+def _print_left_out(report: dict[str, Any]) -> None:
+    """What validation took out of each table, and by which rules."""
+    for name, entry in report["tables"].items():
+        if entry["bad_rows"]:
+            why = [
+                f"{rule['bad']} by {rule['rule']}, expected {rule['expected']}"
+                for rule in entry["rules"]
+                if rule["bad"]
+            ]
+            print(f"{name}: {entry['bad_rows']} of {entry['rows']} rows are left out: {'; '.join(why)}")
+    for warning in report["warnings"]:
+        print(warning)
+
+
 def _print(found: list[Calibrated]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -87,10 +107,10 @@ def _print(found: list[Calibrated]) -> None:
 
 
 def _print_zeta(tables: Tables) -> None:
-    from mfcp.data.calibration import fit_speedup, multipliers
+    from mfcp.data.calibration import DECAY, fit_speedup, multipliers
 
     names, curve = fit_speedup(tables["colocation"])
     counts = multipliers(tables["colocation"]).groupby(level=0).size()
     factors = curve.table(len(names), 2)[:, 2]
-    for name, zeta, floor, decay in zip(names, factors, curve.floor, curve.decay * len(names), strict=False):
-        print(f"{name}: zeta(2) = {zeta:.3f} from {counts[name]} pairs, floor {floor:.3f} at decay {decay:g}")
+    for name, zeta, floor in zip(names, factors, curve.floor, strict=True):
+        print(f"{name}: zeta(2) = {zeta:.3f} from {counts[name]} pairs, floor {floor:.3f} at decay {DECAY:g}")
