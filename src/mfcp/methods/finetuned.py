@@ -1,0 +1,151 @@
+"""What methods that train for the decision share: one budget, the same rounds, the same choice of a checkpoint."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from mfcp.data.study import Setting, gather
+from mfcp.matching.planning import solve_or_fall_back
+from mfcp.matching.problem import Ints
+from mfcp.matching.regret import penalised_cost
+from mfcp.methods.base import FinetuneRules, Method, Trained
+from mfcp.methods.pretrain import Pretrained
+from mfcp.predictors.calibration import Calibration
+from mfcp.predictors.heads import Best, Heads, Loss
+from mfcp.rules.point import Point
+
+
+@dataclass(frozen=True)
+class TrainingRounds:
+    """The rounds of one step, R for each of S seeds; labels of pairs that do not exist are 0.
+
+    Attributes:
+        T_hat, A_hat: (S, R, M, N) predicted seconds and success probabilities, differentiable in the heads.
+        T, A: (S, R, M, N) labels.
+        allowed: (S, R, M, N) which pairs exist.
+        gamma: (S, R) least mean reliability.
+        optimum: (S, R) seconds, the least makespan under the labels.
+    """
+
+    T_hat: Tensor
+    A_hat: Tensor
+    T: Tensor
+    A: Tensor
+    allowed: Tensor
+    gamma: Tensor
+    optimum: Tensor
+
+    @staticmethod
+    def of(setting: Setting, heads: Heads, rounds: Ints, optimum: np.ndarray) -> TrainingRounds:
+        """Labels and predictions of rounds (S, R, N)."""
+        S, R, N = rounds.shape
+        index = torch.as_tensor(rounds.reshape(S, -1))
+        Z = torch.as_tensor(setting.Z).gather(1, index[..., None].expand(-1, -1, setting.Z.shape[2]))
+        T_hat, A_hat = (x.reshape(S, -1, R, N).transpose(1, 2) for x in heads(Z))
+        known = (gather(values, rounds) for values in (setting.T, setting.A, setting.allowed))
+        T, A, allowed = (torch.as_tensor(np.nan_to_num(x)).reshape(T_hat.shape) for x in known)
+        gamma = torch.as_tensor(setting.gamma)[:, None].expand(S, R)
+        return TrainingRounds(T_hat, A_hat, T, A, allowed, gamma, torch.as_tensor(optimum))
+
+
+class Finetuned(Method):
+    """Go on from the pretrained heads, down the gradient of a loss of the decision (`decision_loss`).
+
+    All seeds take their steps together, each on its own rounds: Adam, cosine decay, a clipped norm, and the
+    checkpoint whose plans cost least on the validation rounds. Plans are there made by the method's rule, or by
+    `Point` where the rule has a knob, which is tuned only after training.
+    """
+
+    loss: Loss = Field("log_time", description="error that the starting heads were trained for")
+
+    @abstractmethod
+    def decision_loss(
+        self, rounds: TrainingRounds, setting: Setting, generators: list[torch.Generator]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """(S, R) what is descended, and further curves (S,) to watch by name.
+
+        Args:
+            rounds: predictions and labels.
+            setting: zeta and price.
+            generators: the randomness of each seed, so that none depends on its company.
+        """
+
+    def steps(self, rules: FinetuneRules) -> int:
+        """See `Method.steps`."""
+        return rules.steps
+
+    def spread(self, setting: Setting, base: Pretrained) -> Calibration:
+        """The spread of the heads that training started from, where the rule uses one."""
+        return base.spread(self.loss) if self.rule.uses_spread else super().spread(setting, base)
+
+    def learn(
+        self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
+    ) -> tuple[Heads, dict[str, np.ndarray]]:
+        """See `Method.learn`."""
+        heads = base.start(setting, self.loss)
+        rounds = setting.rounds("train", rules.steps * rules.rounds)
+        optimum = solve_or_fall_back(setting.problem(rounds)).makespan.reshape(rounds.shape[:2])
+        optimizer = torch.optim.Adam(heads.parameters(), lr=rules.lr)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, rules.steps)
+        validation = _Validation(self, setting, self.spread(setting, base))
+        best = Best(heads)
+        best.offer(validation.cost(heads))
+        generators = [torch.Generator().manual_seed(seed) for seed in setting.seeds]
+        curves: dict[str, list[Tensor]] = {}
+        for step in range(rules.steps):
+            part = slice(step * rules.rounds, (step + 1) * rules.rounds)
+            drawn = TrainingRounds.of(setting, heads, rounds[:, part], optimum[:, part])
+            per_round, watched = self.decision_loss(drawn, setting, generators)
+            cost = per_round.mean(1)
+            optimizer.zero_grad()
+            cost.sum().backward()  # type: ignore[no-untyped-call]
+            _clip(heads, rules.clip)
+            optimizer.step()
+            schedule.step()
+            seen = {"train.cost": cost.detach(), **watched}
+            if step % rules.check_every == rules.check_every - 1 or step == rules.steps - 1:
+                seen["validation.penalised_cost"] = validation.cost(heads)
+                best.offer(seen["validation.penalised_cost"])
+            for name, value in seen.items():
+                curves.setdefault(name, []).append(value)
+            advance()
+        best.restore()
+        return heads, {name: torch.stack(values, 1).numpy() for name, values in curves.items()}
+
+
+class _Validation:
+    """The penalised cost of integer plans on the validation rounds, per seed."""
+
+    def __init__(self, method: Method, setting: Setting, calibration: Calibration) -> None:
+        self.method, self.setting, self.calibration = method, setting, calibration
+        self.rule = method.rule if len(method.rule.knobs()) == 1 else Point()
+        self.rounds = setting.rounds("validation", setting.rules.validation_rounds)
+        self.truth = setting.problem(self.rounds)
+        self.unit = solve_or_fall_back(self.truth).makespan
+
+    def cost(self, heads: Heads) -> Tensor:
+        """(S,) means."""
+        price, seeds = self.setting.price, len(self.setting.seeds)
+        trained = Trained(self.method, heads, self.calibration, np.zeros(seeds), {})
+        beliefs = trained.beliefs(self.setting, self.rounds)
+        knob = self.rule.knobs()[0]
+        plans = np.concatenate([self.rule.plan(belief, knob=knob, price=price) for belief in beliefs])
+        cost = penalised_cost(plans, self.truth, price=price, unit=self.unit)
+        return torch.as_tensor(cost.reshape(seeds, -1).mean(1))
+
+
+def _clip(heads: Heads, largest: float) -> None:
+    """Scale each member's gradient to at most this norm; a member never feels another's."""
+    gradients = [p.grad for p in heads.parameters() if p.grad is not None]
+    norm = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
+    factor = (largest / norm.clamp_min(1e-12)).clamp_max(1.0)
+    for g in gradients:
+        g.mul_(factor.reshape(-1, *(1,) * (g.ndim - 1)))
