@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mfcp.data.calibration import timed_steps
 from mfcp.data.splits import family_of
 from mfcp.data.tables import read_tables
 from mfcp.predictors.calibration import folds
@@ -41,37 +42,36 @@ def read_log(folder: Path) -> tuple[OperatorGraphs, dict[str, Log], dict[str, pd
     """All graphs of a folder in the log schema, and its tasks by phase."""
     tables = read_tables(folder)
     graphs = build_graphs(tables["nodes"], tables["edges"])
-    tasks = tables["tasks"]
-    phases = {str(p): _phase(graphs, tables, tasks[tasks["phase"] == p]) for p in ("infer", "train")}
-    return graphs, {p: log for p, log in phases.items() if len(log.clusters)}, dict(tables)
+    found = list(timed_steps(tables, graphs))
+    logs = {}
+    for phase in ("infer", "train"):
+        measured = [(machine, steps) for machine, own, steps in found if own == phase]
+        if measured:
+            logs[phase] = _phase(graphs, tables["tasks"].set_index("task_id"), measured)
+    return graphs, logs, dict(tables)
 
 
-def _phase(graphs: OperatorGraphs, tables: dict[str, pd.DataFrame], tasks: pd.DataFrame) -> Log:
-    tasks = tasks[tasks["graph_id"].notna()]
-    runs = tables["runs"]
-    runs = runs[(runs["status"] == "succeeded") & runs["step_time_s"].notna() & runs["task_id"].isin(tasks["task_id"])]
-    clusters = [c for c in tables["clusters"]["cluster_id"] if (runs["cluster_id"] == c).any()]
+def _phase(
+    graphs: OperatorGraphs, tasks: pd.DataFrame, measured: list[tuple[dict[Hashable, Any], pd.DataFrame]]
+) -> Log:
+    tasks = tasks[tasks.index.isin(np.concatenate([steps.index for _, steps in measured]))]
     seconds, batch = (
-        runs.pivot_table(index="cluster_id", columns="task_id", values=column, aggfunc="mean")
-        .reindex(index=clusters, columns=tasks["task_id"])
-        .to_numpy(np.float64)
-        for column in ("step_time_s", "batch_size")
+        np.stack([steps[column].reindex(tasks.index).to_numpy(np.float64) for _, steps in measured])
+        for column in ("seconds", "batch")
     )
-    timed = np.isfinite(seconds).any(axis=0)
-    tasks, seconds, batch = tasks[timed], seconds[:, timed], batch[:, timed]
-    figures = tables["clusters"].set_index("cluster_id").loc[clusters]
     accelerators = tuple(
         Accelerator(
-            float(row.peak_flops),
-            float(row.memory_bandwidth),
-            4.0 if str(runs[runs["cluster_id"] == name]["precision"].iloc[0]) == "fp32" else 2.0,
-            float(np.nanmedian(own)),
+            float(machine["peak_flops"]),
+            float(machine["memory_bandwidth"]),
+            4.0 if steps["precision"].iloc[0] == "fp32" else 2.0,
+            float(steps["batch"].median()),
         )
-        for (name, row), own in zip(figures.iterrows(), batch, strict=True)
+        for machine, steps in measured
     )
     families = np.array([family_of(model) for model in tasks["model"]])
     graph = graphs.positions(tasks["graph_id"].to_numpy(str))
-    return Log(tuple(clusters), accelerators, families, MeasuredSteps(graph, batch, seconds))
+    clusters = tuple(str(machine["cluster_id"]) for machine, _ in measured)
+    return Log(clusters, accelerators, families, MeasuredSteps(graph, batch, seconds))
 
 
 def totals(graphs: OperatorGraphs) -> Floats:

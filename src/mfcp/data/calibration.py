@@ -8,7 +8,7 @@ ran side by side (table `colocation`) give zeta.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mfcp.data.schema import SUCCEEDED
 from mfcp.data.splits import family_of
 from mfcp.data.times import floats
 from mfcp.emulator.architectures import STATE_BYTES
@@ -102,8 +103,30 @@ def step_logs(tables: Mapping[str, pd.DataFrame]) -> list[StepLog]:
     if "nodes" not in tables or "edges" not in tables:
         raise DataError("calibration needs operator graphs: tables nodes and edges; `mfcp capture` makes them")
     graphs = build_graphs(tables["nodes"], tables["edges"])
+    tasks = tables["tasks"].set_index("task_id")
+    found = [
+        _log(machine, phase, steps, tasks.loc[steps.index], graphs)
+        for machine, phase, steps in timed_steps(tables, graphs)
+        if len(steps) >= LEAST_TASKS and pd.notna(machine["peak_flops"]) and pd.notna(machine["memory_bandwidth"])
+    ]
+    if not found:
+        raise DataError(
+            f"no cluster has peak_flops, memory_bandwidth and {LEAST_TASKS} tasks with a graph, a batch size and a "
+            "step time; add the figures of its accelerator or profile more tasks"
+        )
+    return found
+
+
+def timed_steps(
+    tables: Mapping[str, pd.DataFrame], graphs: OperatorGraphs
+) -> Iterator[tuple[dict[Hashable, Any], str, pd.DataFrame]]:
+    """Row of table clusters, phase and steps of each cluster and phase of a log that has some.
+
+    Steps are `seconds`, `batch` and `precision` by task_id, means over the succeeded runs of tasks that have a graph,
+    a batch size and a step time.
+    """
     tasks, runs = tables["tasks"].set_index("task_id"), tables["runs"]
-    runs = runs[(runs["status"] == "succeeded") & runs["step_time_s"].notna()]
+    runs = runs[(runs["status"] == SUCCEEDED) & runs["step_time_s"].notna()]
     task = tasks.reindex(runs["task_id"])
     batch = floats(runs["batch_size"]) if "batch_size" in runs else np.full(len(runs), np.nan)
     batch = np.where(np.isfinite(batch), batch, floats(task["batch_size"]))
@@ -112,22 +135,15 @@ def step_logs(tables: Mapping[str, pd.DataFrame]) -> list[StepLog]:
     known = graphs.positions(task["graph_id"].fillna("").to_numpy(str)) >= 0
     runs = runs.assign(batch=batch, precision=precision, phase=task["phase"].fillna("train").to_numpy(str))
     runs = runs[known & np.isfinite(batch)]
-    found = []
     for machine in tables["clusters"].to_dict("records"):
-        if pd.isna(machine["peak_flops"]) or pd.isna(machine["memory_bandwidth"]):
-            continue
-        for phase, table in runs[runs["cluster_id"] == machine["cluster_id"]].groupby("phase"):
-            steps = table.groupby("task_id", sort=False).agg(
-                seconds=("step_time_s", "mean"), batch=("batch", "mean"), precision=("precision", "first")
+        for phase, own in runs[runs["cluster_id"] == machine["cluster_id"]].groupby("phase"):
+            yield (
+                machine,
+                str(phase),
+                own.groupby("task_id", sort=False).agg(
+                    seconds=("step_time_s", "mean"), batch=("batch", "mean"), precision=("precision", "first")
+                ),
             )
-            if len(steps) >= LEAST_TASKS:
-                found.append(_log(machine, str(phase), steps, tasks.loc[steps.index], graphs))
-    if not found:
-        raise DataError(
-            f"no cluster has peak_flops, memory_bandwidth and {LEAST_TASKS} tasks with a graph, a batch size and a "
-            "step time; add the figures of its accelerator or profile more tasks"
-        )
-    return found
 
 
 def _log(
