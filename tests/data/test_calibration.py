@@ -74,6 +74,16 @@ def test_runs_tell_batch_and_precision_before_their_tasks(tables):
     assert mixed[0, -2] == pytest.approx(usual[0, -2] * 34 / 28)
 
 
+def test_tasks_of_several_precisions_keep_their_own_element_size(tables):
+    """Every third task in half precision: its row is that of a log in half precision, the others' that of FP32."""
+    full = step_logs(tables)[0].parts
+    half = step_logs(tables | {"runs": tables["runs"].assign(precision="amp_bf16")})[0].parts
+    is_half = np.arange(len(full)) % 3 == 0
+    runs = tables["runs"].assign(precision=np.where(is_half, "amp_bf16", "fp32"))
+    assert (half < full).any(axis=1).all()
+    np.testing.assert_array_equal(step_logs(tables | {"runs": runs})[0].parts, np.where(is_half[:, None], half, full))
+
+
 def test_inference_moves_no_weights(tables):
     log = step_logs(tables | {"tasks": tables["tasks"].assign(phase="infer")})[0]
     assert log.parts[:, -2].max() < 1e-9

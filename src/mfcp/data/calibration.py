@@ -25,6 +25,7 @@ from mfcp.emulator.step import optimizer_bytes
 from mfcp.errors import DataError
 from mfcp.matching.speedup import SpeedUp
 from mfcp.tasks.graphs import OperatorGraphs, build_graphs
+from mfcp.tasks.operators import CLASS_NAMES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -94,6 +95,9 @@ class Calibrated:
 def step_logs(tables: Mapping[str, pd.DataFrame]) -> list[StepLog]:
     """The measured steps of every cluster and phase of a log that has operator graphs.
 
+    Tasks of several precisions share a fit, each with the size of its own activations: the log has one peak rate a
+    cluster, and so has its efficiency.
+
     Args:
         tables: tasks, clusters, runs, nodes and edges in the log schema; runs (or tasks) tell batch sizes.
 
@@ -150,22 +154,25 @@ def _log(
     machine: dict[Hashable, Any], phase: str, steps: pd.DataFrame, tasks: pd.DataFrame, graphs: OperatorGraphs
 ) -> StepLog:
     at = graphs.positions(tasks["graph_id"].to_numpy(str))
-    operators = graphs.distinct.take(at)
     half = (steps["precision"] != "fp32").to_numpy(np.bool_)
     params = np.bincount(graphs.graph, graphs.params, len(graphs.graph_id))[at].astype(np.float64)
     optimizer = tasks["optimizer"] if "optimizer" in tasks else pd.Series("sgd", tasks.index)
     state = floats(optimizer.map(STATE_BYTES).fillna(STATE_BYTES["sgd"]))
     moved = optimizer_bytes(params, state, half) if phase == "train" else np.zeros(len(at))
     peak, bandwidth = float(machine["peak_flops"]), float(machine["memory_bandwidth"])
+    batch = steps["batch"].to_numpy(np.float64)
+    parts = np.empty((len(at), 2 * len(CLASS_NAMES) + 2))
+    for element, mine in ((2.0, half), (4.0, ~half)):
+        operators = graphs.distinct.take(at[mine])
+        parts[mine] = step_parts(operators, peak, bandwidth, element, batch[mine], moved[mine])
     family = tasks["model"].map(family_of, na_action="ignore")
     if "family" in tasks:
         family = tasks["family"].fillna(family)
-    element = 2.0 if half.mean() > 0.5 else 4.0
     return StepLog(
         cluster_id=str(machine["cluster_id"]),
         accelerator=str(machine["accelerator"]),
         phase=phase,
-        parts=step_parts(operators, peak, bandwidth, element, steps["batch"].to_numpy(np.float64), moved),
+        parts=parts,
         seconds=steps["seconds"].to_numpy(np.float64),
         families=family.fillna(tasks.index.to_series()).to_numpy(str),
         task_id=tasks.index.to_numpy(str),
