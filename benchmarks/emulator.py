@@ -14,13 +14,13 @@ from __future__ import annotations
 import argparse
 import io
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from figures import plot
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -127,12 +127,11 @@ def of_memory(tables: Tables) -> None:
 def gavel_tables(folder: Path) -> Tables:
     """gavel's tables with the graphs of the jobs that the zoo builds."""
     families = {family.name: family for family in FAMILIES}
-    zoo.CLASSES.setdefault(128, 10)
     variants = {
         job: zoo.Variant(replace(families[family], shapes={side: {}}), size, side)
         for job, (family, size, side) in GAVEL.items()
     }
-    nodes, edges = zoo.capture_all(variants.values())
+    nodes, edges = zoo.capture_all(variants.values(), classes={**zoo.CLASSES, 128: 10})
     tables = dict(read_tables(folder))
     graph = tables["tasks"]["model"].map({job: variant.graph_id for job, variant in variants.items()})
     tables["tasks"] = tables["tasks"].assign(graph_id=graph, family=tables["tasks"]["model"], optimizer="sgd")
@@ -185,27 +184,18 @@ def of_gavel(tables: Tables) -> None:
 
 def of_pairs(tables: Tables) -> None:
     """zeta(2) of every cluster, and the emulated spread of pairs."""
-    found = multipliers(tables["colocation"])
-    names, curve = fit_speedup(tables["colocation"])
+    pairs = tables["colocation"]
+    found = multipliers(pairs)
+    names, curve = fit_speedup(pairs)
     zeta = curve.table(len(names), 4)
-    rows = []
-    for i, name in enumerate(names):
-        own = found[name]
-        # Half of the pairs, by the first task, say zeta for the other half.
-        first = tables["colocation"].loc[:, "task_a"].isin(sorted(tables["tasks"]["task_id"])[::2])
-        half, _ = fit_speedup(tables["colocation"][first])
-        seen = np.exp(np.log(multipliers(tables["colocation"][first])[name]).median()) if name in half else np.nan
-        rest = multipliers(tables["colocation"][~first])[name]
-        rows.append(
-            (
-                name,
-                len(own),
-                zeta[i, 2],
-                zeta[i, 4],
-                float(np.log(own).std()),
-                100 * float((seen / rest - 1).abs().mean()),
-            )
-        )
+    # Half of the pairs, by the first task, say zeta for the other half.
+    first = pairs["task_a"].isin(sorted(tables["tasks"]["task_id"])[::2])
+    seen = np.exp(np.log(multipliers(pairs[first])).groupby(level=0).median())
+    error = (seen / multipliers(pairs[~first]) - 1).abs().groupby(level=0).mean()
+    rows = [
+        (name, len(found[name]), zeta[i, 2], zeta[i, 4], float(np.log(found[name]).std()), 100 * float(error[name]))
+        for i, name in enumerate(names)
+    ]
     show(
         "co-location: zeta from pairs; the error is of pairs of other tasks",
         ["cluster", "pairs", "zeta(2)", "zeta(4), by the curve", "spread of log", "MAPE %"],
@@ -310,16 +300,6 @@ def write(timm: list[StepLog], gavel: list[StepLog] | None, profile: list[StepLo
         )
     efficiency.save(found, SHIPPED, sources)
     print(f"wrote {SHIPPED}")
-
-
-def plot(path: Path, draw: Callable[[Any], None]) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 4), layout="constrained")
-    draw(figure.subplots())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    print(f"wrote {path}")
 
 
 def main() -> None:

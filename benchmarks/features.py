@@ -17,7 +17,6 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from multiprocessing import get_context
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import plot
 from numpy.typing import NDArray
 from steps import (
     FOLDS,
@@ -213,16 +213,6 @@ def draw_times(axes: Any, predicted: Floats, log: Log) -> None:
     axes.axline((1e-3, 1e-3), (1, 1), color="black", linewidth=0.5)
     axes.set(xlabel="measured seconds of a step", ylabel="predicted, family unseen")
     axes.legend(markerscale=4, fontsize=6)
-
-
-def plot(path: Path, draw: Callable[[Any], None]) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 4), layout="constrained")
-    draw(figure.subplots())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    print(f"wrote {path}")
 
 
 def print_speed(tables: dict[str, Any], graphs: OperatorGraphs, log: Log) -> None:

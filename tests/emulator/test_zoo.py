@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from mfcp.emulator import zoo
@@ -67,3 +69,11 @@ def test_a_training_step_has_the_models_own_loss(family):
     nodes, _ = capture(model, zoo.with_labels(variant, inputs), "g", optimizer="adamw")
     assert "nll_loss_forward" in set(nodes["op"])
     assert set(nodes["part"]) == {"forward", "backward", "optimizer"}
+
+
+def test_a_side_that_the_zoo_has_not_takes_classes_of_its_own():
+    resnet = next(family for family in FAMILIES if family.name == "resnet")
+    model, inputs = zoo.build(zoo.Variant(replace(resnet, shapes={128: {}}), "18", 128), classes={128: 7})
+    assert model.config.num_labels == 7
+    assert inputs["pixel_values"].shape == (1, 3, 128, 128)
+    assert 128 not in zoo.CLASSES

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 CLASSES = {32: 10, 224: 1000}
+"""Classes that a vision model tells apart, by the side of its images."""
 _SEQUENCE_TO_SEQUENCE = frozenset({"t5", "marian", "bart"})
 _EXPLICIT_MASK = frozenset({"gpt2", "gpt_neo"})
 
@@ -55,17 +56,19 @@ def variants(families: Sequence[str] = ()) -> list[Variant]:
     return [Variant(family, size, shape) for family in chosen for size in family.sizes for shape in family.shapes]
 
 
-def build(variant: Variant, device: str = "meta") -> tuple[torch.nn.Module, dict[str, Any]]:
+def build(
+    variant: Variant, device: str = "meta", *, classes: Mapping[int, int] = CLASSES
+) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The model of a variant on a device, and keyword arguments of one sample to call it with; only their shapes hold.
 
-    On the meta device it has no weights, elsewhere random ones.
+    On the meta device it has no weights, elsewhere random ones. A side that the zoo has not needs its own `classes`.
     """
     import torch
     import transformers
 
     family, shape = variant.family, variant.shape
     fields: dict[str, Any] = {**family.sizes[variant.size], **family.shapes[shape]}
-    fields |= {"num_labels": CLASSES[shape]} if family.domain == "cv" else {"use_cache": False}
+    fields |= {"num_labels": classes[shape]} if family.domain == "cv" else {"use_cache": False}
     with quiet(), torch.device(device):
         model = getattr(transformers, family.model)(getattr(transformers, family.config)(**fields))
         if family.domain == "cv":
@@ -89,13 +92,15 @@ def with_labels(variant: Variant, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {**inputs, "labels": inputs["input_ids"]}
 
 
-def capture_all(chosen: Iterable[Variant]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The `nodes` and `edges` tables of these variants, one after another."""
+def capture_all(
+    chosen: Iterable[Variant], *, classes: Mapping[int, int] = CLASSES
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The `nodes` and `edges` tables of these variants, one after another; `classes` as for `build`."""
     from mfcp.tasks.capture import capture
 
     nodes, edges = [], []
     for variant in chosen:
-        model, inputs = build(variant)
+        model, inputs = build(variant, classes=classes)
         with quiet():
             captured = capture(model, inputs, variant.graph_id)
         nodes.append(captured[0])
