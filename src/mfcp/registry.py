@@ -66,9 +66,13 @@ class Registered(BaseModel):
     def spec(self) -> dict[str, Any]:
         """The mapping that `parse` turns back into this member."""
         fields = {key: getattr(self, key) for key in type(self).model_fields}
-        return {"kind": self.name} | {
-            key: value.spec() if isinstance(value, Registered) else value for key, value in fields.items()
-        }
+        return {"kind": self.name} | {key: _plain(value) for key, value in fields.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Registered):
+        return value.spec()
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
 
 
 Family = TypeVar("Family", bound=Registered)

@@ -19,11 +19,15 @@ from mfcp.matching.problem import Floats, Ints
 from mfcp.methods.pretrain import Pretrained
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration
+from mfcp.predictors.forecast import Forecaster, Mixture
 from mfcp.predictors.heads import Heads
 from mfcp.registry import FamilyField, Registered, import_members
 from mfcp.rules.base import Belief, Rule
 from mfcp.rules.point import Point
 from mfcp.threads import one_thread
+
+Learned = Heads | Mixture
+"""What predicts: heads that decisions were descended through, or a mean of forecasts."""
 
 
 class FinetuneRules(BaseModel):
@@ -48,8 +52,8 @@ class Method(Registered):
     @abstractmethod
     def learn(
         self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
-    ) -> tuple[Heads, dict[str, np.ndarray]]:
-        """Heads for every seed, and the curves (S, checks) of what was watched."""
+    ) -> tuple[Learned, dict[str, np.ndarray]]:
+        """Predictors of every seed, and the curves (S, checks) of what was watched."""
 
     def spread(self, setting: Setting, base: Pretrained) -> Calibration:
         """How far the heads are off; zero unless the rule asks for it (`uses_spread`)."""
@@ -83,14 +87,14 @@ class Trained:
 
     Attributes:
         method: the method with its fields.
-        heads: a bank with one member per seed.
+        heads: a bank with one member per seed, or a mixture of forecasts.
         calibration: (S, M) spreads.
         knob: (S,) the rule's knob, chosen on validation rounds.
         history: name → (S, checks) curves.
     """
 
     method: Method
-    heads: Heads
+    heads: Learned
     calibration: Calibration
     knob: Floats
     history: dict[str, np.ndarray]
@@ -146,12 +150,17 @@ class Trained:
             save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
         content = {
             "method": self.method.spec(),
-            "predictor": self.heads.predictor.spec(),
+            **self._predictor(),
             "features": setting.Z.shape[2],
             "clusters": setting.cluster_id,
             "seeds": setting.seeds,
         }
         write_json(Path(folder) / f"{name}.json", content)
+
+    def _predictor(self) -> dict[str, Any]:
+        if isinstance(self.heads, Heads):
+            return {"predictor": self.heads.predictor.spec()}
+        return {"forecasts": {name: own.spec() for name, own in self.heads.forecasters.items()}}
 
     @staticmethod
     def load(folder: Path, name: str) -> Trained:
@@ -168,19 +177,22 @@ class Trained:
         path = Path(folder) / f"{name}.safetensors"
         try:
             arrays = load_file(path)
-            heads = Heads(
-                Predictor.parse(content["predictor"]),
-                content["features"],
-                len(content["clusters"]),
-                [(seed,) for seed in content["seeds"]],
-            )
             state = {k.removeprefix("heads."): torch.as_tensor(v) for k, v in arrays.items() if k.startswith("heads.")}
-            heads.load_state_dict(state)
+            heads = _restored(content, state)
             history = {k.removeprefix("history."): v for k, v in arrays.items() if k.startswith("history.")}
             calibration = Calibration(arrays["log_sd"], arrays["a_sd"])
             return Trained(Method.parse(content["method"]), heads, calibration, arrays["knob"], history)
         except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             raise DataError(f"{path}: not a complete model ({error}); run the finetune stage again") from None
+
+
+def _restored(content: dict[str, Any], state: dict[str, torch.Tensor]) -> Learned:
+    if "forecasts" in content:
+        return Mixture.restored({k: Forecaster.parse(v) for k, v in content["forecasts"].items()}, state)
+    seeds = [(seed,) for seed in content["seeds"]]
+    heads = Heads(Predictor.parse(content["predictor"]), content["features"], len(content["clusters"]), seeds)
+    heads.load_state_dict(state)
+    return heads
 
 
 def register_members() -> None:

@@ -1,9 +1,9 @@
-"""The predictors that every method starts from: mean squared error, and how far they are off out of fold."""
+"""The predictors that every method starts from, trained for their own error, and how far they are off out of fold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,14 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.study import Setting
+from mfcp.data.study import PARTS, Setting
 from mfcp.errors import DataError, SettingsError
 from mfcp.files import read_json, replacing, write_json
+from mfcp.matching.problem import Floats
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration, calibrate, folds
+from mfcp.predictors.cross_fitted import CrossFitted
+from mfcp.predictors.forecast import Forecast, Forecaster, Lessons, Mixture
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
 from mfcp.registry import FamilyField
 from mfcp.threads import one_thread
@@ -30,16 +33,18 @@ class PretrainRules(BaseModel):
     losses: tuple[Loss, ...] = Field(("time", "log_time"), description="which errors to train for")
     calibrated: tuple[Loss, ...] = Field(("log_time",), description="losses whose out-of-fold spread is measured")
     folds: int = Field(5, ge=2, description="family folds of the calibration")
+    forecasts: dict[str, FamilyField[Forecaster]] = Field({}, description="name → predictors that stay as they are")
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Heads by loss, and their calibration where asked for; read-only to methods."""
+    """Heads by loss with their calibration where asked for, and forecasts by name; read-only to methods."""
 
     rules: PretrainRules
     heads: dict[Loss, Heads]
     calibration: dict[Loss, Calibration]
     history: dict[Loss, np.ndarray]
+    forecasts: dict[str, Forecast] = field(default_factory=dict)
 
     def start(self, setting: Setting, loss: Loss) -> Heads:
         """A copy of the heads trained for `loss`, for a method to go on from.
@@ -63,6 +68,28 @@ class Pretrained:
             raise SettingsError(f"pretrain.calibrated lacks '{loss}', which a method's rule needs; add it")
         return self.calibration[loss]
 
+    def mixture(self, names: tuple[str, ...]) -> Mixture:
+        """The mean of the named forecasts.
+
+        Raises:
+            SettingsError: pretrain.forecasts lacks one.
+        """
+        own = self._named(names)
+        models = {name: forecast.model for name, forecast in own.items()}
+        return Mixture({name: self.rules.forecasts[name] for name in names}, models)
+
+    def left_out(self, names: tuple[str, ...]) -> tuple[Floats, Floats]:
+        """(S, M, n) log times and probabilities of the mixture for training tasks, by parts that did not see them."""
+        own = self._named(names).values()
+        return np.mean([x.log_time for x in own], axis=0), np.mean([x.reliability for x in own], axis=0)
+
+    def _named(self, names: tuple[str, ...]) -> dict[str, Forecast]:
+        missing = [name for name in names if name not in self.forecasts]
+        if missing:
+            known = ", ".join(self.forecasts) or "none"
+            raise SettingsError(f"pretrain.forecasts lacks '{missing[0]}', which a method needs; it has {known}")
+        return {name: self.forecasts[name] for name in names}
+
     def save(self, folder: Path, name: str) -> None:
         """Write `<name>.safetensors` and `<name>.json` in a folder."""
         from safetensors.numpy import save_file
@@ -73,9 +100,14 @@ class Pretrained:
             arrays[f"history.{loss}"] = self.history[loss]
         for loss, calibration in self.calibration.items():
             arrays |= {f"log_sd.{loss}": calibration.log_sd, f"a_sd.{loss}": calibration.a_sd}
+        for label, forecast in self.forecasts.items():
+            arrays |= {f"forecast.{label}.{key}": value.numpy() for key, value in forecast.model.state_dict().items()}
+            arrays |= {f"log_time.{label}": forecast.log_time, f"reliability.{label}": forecast.reliability}
         with replacing(Path(folder) / f"{name}.safetensors") as path:
             save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
-        rules = self.rules.model_dump(mode="json", exclude={"predictor"}) | {"predictor": self.rules.predictor.spec()}
+        rules = self.rules.model_dump(mode="json", exclude={"predictor", "forecasts"})
+        rules["predictor"] = self.rules.predictor.spec()
+        rules["forecasts"] = {label: forecaster.spec() for label, forecaster in self.rules.forecasts.items()}
         write_json(Path(folder) / f"{name}.json", rules)
 
     @staticmethod
@@ -102,9 +134,16 @@ class Pretrained:
                 loss: Calibration(arrays[f"log_sd.{loss}"], arrays[f"a_sd.{loss}"]) for loss in rules.calibrated
             }
             history = {loss: arrays[f"history.{loss}"] for loss in rules.losses}
+            forecasts = {}
+            for label, forecaster in rules.forecasts.items():
+                prefix = f"forecast.{label}."
+                own = {k.removeprefix(prefix): torch.as_tensor(v) for k, v in arrays.items() if k.startswith(prefix)}
+                forecasts[label] = Forecast(
+                    forecaster.restored(own), arrays[f"log_time.{label}"], arrays[f"reliability.{label}"]
+                )
         except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             raise DataError(f"{path}: not a complete model ({error}); run the pretrain stage again") from None
-        return Pretrained(rules, heads, calibration, history)
+        return Pretrained(rules, heads, calibration, history, forecasts)
 
 
 def new_heads(setting: Setting, predictor: Predictor) -> Heads:
@@ -114,7 +153,7 @@ def new_heads(setting: Setting, predictor: Predictor) -> Heads:
 
 @one_thread()
 def pretrain(setting: Setting, rules: PretrainRules, *, advance: Callable[[], Any] = lambda: None) -> Pretrained:
-    """Train the heads of a setting for every loss and measure their out-of-fold spread.
+    """Train the heads of a setting for every loss, measure their out-of-fold spread, and fit the forecasts.
 
     Args:
         setting: labels, features and splits.
@@ -129,43 +168,36 @@ def pretrain(setting: Setting, rules: PretrainRules, *, advance: Callable[[], An
         heads[loss] = new_heads(setting, rules.predictor)
         seen = fit(heads[loss], Z, T, A, train, validation, loss=loss, training=rules.training, advance=advance)
         history[loss] = seen.numpy()
-    calibration = {loss: _cross_fit(setting, rules, loss, advance) for loss in rules.calibrated}
-    return Pretrained(rules, heads, calibration, history)
+    known = lessons(setting, rules.folds)
+    calibration = {}
+    for loss in rules.calibrated:
+        members = CrossFitted(predictor=rules.predictor, training=rules.training, loss=loss)
+        forecast = members.fit(known, advance=advance)
+        calibration[loss] = spread_of(setting, forecast.log_time, forecast.reliability)
+    forecasts = {label: own.fit(known, advance=advance) for label, own in rules.forecasts.items()}
+    return Pretrained(rules, heads, calibration, history, forecasts)
 
 
 def epochs(rules: PretrainRules) -> int:
     """How often `pretrain` calls `advance`."""
-    return rules.training.epochs * (len(rules.losses) + len(rules.calibrated))
+    own = rules.training.epochs * (len(rules.losses) + len(rules.calibrated))
+    return own + sum(forecaster.epochs() for forecaster in rules.forecasts.values())
 
 
-def _cross_fit(setting: Setting, rules: PretrainRules, loss: Loss, advance: Callable[[], Any]) -> Calibration:
-    """Train one member per (seed, fold) without the fold's families and look at its errors there."""
-    seeds, F = len(setting.seeds), rules.folds
-    part = setting.split == 0
-    fold = folds(setting.group, part, F, setting.seeds)
-    left_out = np.stack([fold == f for f in range(F)], axis=1).reshape(seeds * F, 1, -1)
-    known = setting.mask("train").repeat(F, axis=0)
-    heads = Heads(
-        rules.predictor, setting.Z.shape[2], setting.clusters, [(s, f + 1) for s in setting.seeds for f in range(F)]
+def lessons(setting: Setting, count: int) -> Lessons:
+    """What forecasts may learn of a setting, with `count` folds of training families."""
+    return Lessons(
+        Z=setting.Z,
+        T=setting.T,
+        A=setting.A,
+        runs=setting.runs,
+        train=setting.mask("train"),
+        validation=setting.mask("validation"),
+        fold=folds(setting.group, setting.split == PARTS["train"], count, setting.seeds),
+        seeds=setting.seeds,
     )
-    Z = torch.as_tensor(setting.Z.repeat(F, axis=0))
-    fit(
-        heads,
-        Z,
-        torch.as_tensor(setting.T),
-        torch.as_tensor(setting.A),
-        torch.as_tensor(known & ~left_out),
-        torch.as_tensor(setting.mask("validation").repeat(F, axis=0)),
-        loss=loss,
-        training=rules.training,
-        advance=advance,
-    )
-    with torch.no_grad():
-        T, A = heads(Z)
 
-    def out_of_fold(values: torch.Tensor) -> np.ndarray:
-        own = np.where(left_out, values.numpy(), 0.0)
-        result: np.ndarray = own.reshape(seeds, F, *own.shape[1:]).sum(axis=1)
-        return result
 
-    return calibrate(out_of_fold(T.log()), out_of_fold(A), setting.T, setting.A, setting.runs, setting.mask("train"))
+def spread_of(setting: Setting, log_time: Floats, reliability: Floats) -> Calibration:
+    """The spread of out-of-fold predictions (S, M, n) about the labels of training tasks."""
+    return calibrate(log_time, reliability, setting.T, setting.A, setting.runs, setting.mask("train"))

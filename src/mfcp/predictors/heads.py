@@ -39,6 +39,7 @@ class Heads(nn.Module):
     def __init__(self, predictor: Predictor, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> None:
         super().__init__()
         self.predictor = predictor
+        self.features = features
         self.time = predictor.bank(features, clusters, [(*s, 0) for s in seeds])
         self.reliability = predictor.bank(features, clusters, [(*s, 1) for s in seeds])
         for name in ("centre", "spread", "logit"):

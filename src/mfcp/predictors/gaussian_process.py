@@ -1,0 +1,202 @@
+"""Gaussian processes: few, smooth effects of the features, and exact out-of-fold predictions from one factorisation.
+
+.. [Rasmussen2006] C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press, 2006.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from mfcp.matching.problem import Ints
+from mfcp.predictors.forecast import Forecast, Forecaster, Lessons
+
+_UNKNOWN = 1e6  # noise variance of a label that is not there, in units of the labels' variance
+_JITTER = 1e-6
+_LINEAR, _NOISE = math.log(0.3), math.log(0.05)  # centres of the priors of log variances, in the same units
+_LOW, _HIGH = 1e-3, 1 - 1e-3  # probabilities stay inside
+
+
+class GaussianProcess(Forecaster):
+    """One process per (seed, cluster) for log time and one for the success share, standardised each.
+
+    k(x, y) = s² Matérn-5/2(|x - y| / l) + Σ_k w_k x_k y_k + 1, with a length l_k and a slope's variance w_k per
+    feature: what is left of a straight line is smooth. Lengths and variances maximise the marginal likelihood of a
+    sample of the training tasks (Eq. (2.30) of [Rasmussen2006]_) under weak log-normal priors; shares carry their
+    binomial noise. Leaving out a fold needs no second fit: its residuals are [K⁻¹]_FF⁻¹ [K⁻¹y]_F (§5.4.2 there, for
+    blocks).
+    """
+
+    name: ClassVar[str] = "gaussian_process"
+    steps: int = Field(40, ge=1, description="Adam steps on lengths and variances")
+    lr: float = Field(0.1, gt=0)
+    sample: int = Field(250, ge=10, description="training tasks that lengths and variances are fitted on")
+
+    def epochs(self) -> int:
+        """See `Forecaster.epochs`."""
+        return self.steps
+
+    def fit(self, lessons: Lessons, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+        """See `Forecaster.fit`."""
+        data = [_Labels.of(lessons, s) for s in range(len(lessons.seeds))]
+        kernel = self._kernel(lessons, data, advance)
+        S, M, n = lessons.train.shape
+        width = max(len(labels.task) for labels in data)
+        X = torch.zeros(S, width, lessons.Z.shape[2], dtype=torch.float64)
+        alpha = torch.zeros(S, 2 * M, width, dtype=torch.float64)
+        held = np.zeros((S, 2 * M, n))
+        for s, labels in enumerate(data):
+            own = len(labels.task)
+            X[s, :own], k = labels.X, kernel.of(s)
+            noise = k.noise.exp()[:, None] + labels.noise + _JITTER
+            factor = torch.linalg.cholesky(k(labels.X, labels.X) + torch.diag_embed(noise))
+            inverse = torch.cholesky_inverse(factor)
+            weights = torch.matmul(inverse, labels.y[..., None])[..., 0]
+            alpha[s, :, :own] = weights
+            held[s][:, labels.task] = _left_out(inverse, weights, labels.y, lessons.fold[s][labels.task]).numpy()
+        mean, sd = (torch.stack([getattr(x, name) for x in data]) for name in ("mean", "sd"))
+        model = _Processes(kernel, X, alpha, mean, sd)
+        known = (lessons.fold >= 0)[:, None, :]
+        log_t, a = (np.where(known, x, 0.0) for x in model.scaled(torch.as_tensor(held)))
+        return Forecast(model, log_t, a)
+
+    def restored(self, state: Mapping[str, Tensor]) -> nn.Module:
+        """See `Forecaster.restored`."""
+        kernel = _Kernel(*(state[f"kernel.{name}"] for name in _Kernel.names))
+        return _Processes(kernel, *(state[name] for name in ("X", "alpha", "mean", "sd")))
+
+    def _kernel(self, lessons: Lessons, data: list[_Labels], advance: Callable[[], Any]) -> _Kernel:
+        """Lengths and variances of all processes at once, each on its seed's sample of training tasks."""
+        size = min(self.sample, *(len(labels.task) for labels in data))
+        picks = [
+            np.sort(np.random.default_rng([seed, 11]).permutation(len(labels.task))[:size])
+            for seed, labels in zip(lessons.seeds, data, strict=True)
+        ]
+        X = torch.stack([labels.X[pick] for labels, pick in zip(data, picks, strict=True)])
+        y = torch.stack([labels.y[:, pick] for labels, pick in zip(data, picks, strict=True)])
+        noise = torch.stack([labels.noise[:, pick] for labels, pick in zip(data, picks, strict=True)])
+        kernel = _Kernel.prior(len(data), y.shape[1], X.shape[2])
+        values = [value.requires_grad_() for value in kernel.values()]
+        optimizer = torch.optim.Adam(values, lr=self.lr)
+        for _ in range(self.steps):
+            optimizer.zero_grad()
+            diagonal = kernel.noise.exp()[..., None] + noise + _JITTER
+            factor = torch.linalg.cholesky(kernel(X[:, None], X[:, None]) + torch.diag_embed(diagonal))
+            weights = torch.cholesky_solve(y[..., None], factor)[..., 0]
+            fit = 0.5 * (y * weights).sum(-1) + factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+            (fit + kernel.surprise()).sum().backward()
+            optimizer.step()
+            advance()
+        return _Kernel(*(value.detach() for value in kernel.values()))
+
+
+class _Labels:
+    """One seed's training tasks: features, standardised labels of the 2M processes, and their known noise."""
+
+    def __init__(self, task: Ints, X: Tensor, y: Tensor, noise: Tensor, mean: Tensor, sd: Tensor) -> None:
+        self.task, self.X, self.y, self.noise, self.mean, self.sd = task, X, y, noise, mean, sd
+
+    @staticmethod
+    def of(lessons: Lessons, seed: int) -> _Labels:
+        task = np.flatnonzero(lessons.fold[seed] >= 0)
+        known = torch.as_tensor(lessons.train[seed][:, task])
+        seconds, share = (torch.as_tensor(x[:, task]) for x in (lessons.T, lessons.A))
+        labels = torch.stack([torch.where(known, seconds, 1.0).log(), torch.where(known, share, 0.0)])
+        weight = known / known.sum(1, keepdim=True).clamp_min(1)
+        mean = (labels * weight).sum(2)
+        sd = ((labels - mean[..., None]) ** 2 * weight).sum(2).sqrt().clamp_min(1e-3)
+        y = torch.where(known, (labels - mean[..., None]) / sd[..., None], 0.0)
+        runs = torch.as_tensor(lessons.runs[:, task]).clamp_min(1)
+        shrunk = (labels[1] + mean[1][:, None]) / 2  # a share of 1 out of 5 is not free of noise
+        binomial = (shrunk * (1 - shrunk)).clamp_min(1e-4) / runs / sd[1][:, None] ** 2
+        noise = torch.where(known, torch.stack([torch.zeros_like(binomial), binomial]), _UNKNOWN)
+        flat = (x.reshape(-1, *x.shape[2:]) for x in (y, noise, mean, sd))
+        return _Labels(task, torch.as_tensor(lessons.Z[seed][task]), *flat)
+
+
+class _Kernel(nn.Module):
+    """Log lengths and variances of the 2M processes of S seeds."""
+
+    names: ClassVar[tuple[str, ...]] = ("length", "linear", "signal", "noise")
+    length: Tensor
+    linear: Tensor
+    signal: Tensor
+    noise: Tensor
+
+    def __init__(self, *values: Tensor) -> None:
+        super().__init__()
+        for name, value in zip(self.names, values, strict=True):
+            self.register_buffer(name, value)
+
+    @staticmethod
+    def prior(seeds: int, processes: int, features: int) -> _Kernel:
+        """The centres of the priors: lengths of a typical distance, see `surprise`."""
+        many = torch.ones(seeds, processes, features, dtype=torch.float64)
+        one = many[..., 0]
+        return _Kernel(many * 0.5 * math.log(features), many * _LINEAR, 0.0 * one, one * _NOISE)
+
+    def values(self) -> list[Tensor]:
+        return [getattr(self, name) for name in self.names]
+
+    def of(self, seed: int) -> _Kernel:
+        return _Kernel(*(value[seed] for value in self.values()))
+
+    def forward(self, X: Tensor, Y: Tensor) -> Tensor:
+        """(…, n, m) covariances of features (…, n, d) and (…, m, d)."""
+        inverse = (-self.length).exp()[..., None, :]
+        x, y = X * inverse, Y * inverse
+        square = (x**2).sum(-1)[..., :, None] + (y**2).sum(-1)[..., None, :] - 2 * x @ y.transpose(-1, -2)
+        r = (5 * square.clamp_min(1e-12)).sqrt()
+        matern = (1 + r + r**2 / 3) * (-r).exp()
+        straight = (X * self.linear.exp()[..., None, :]) @ Y.transpose(-1, -2)
+        covariance: Tensor = self.signal.exp()[..., None, None] * matern + straight + 1.0
+        return covariance
+
+    def surprise(self) -> Tensor:
+        """(…) minus the log prior: log lengths, slopes' variances with deviation 1, the noise's with 2."""
+        features = self.length.shape[-1]
+        lengths = ((self.length - 0.5 * math.log(features)) ** 2).sum(-1)
+        slopes = ((self.linear - _LINEAR) ** 2).sum(-1)
+        return (lengths + slopes + (self.noise - _NOISE) ** 2 / 4) / 2
+
+
+class _Processes(nn.Module):
+    """Posterior means of all processes."""
+
+    X: Tensor
+    alpha: Tensor
+    mean: Tensor
+    sd: Tensor
+
+    def __init__(self, kernel: _Kernel, X: Tensor, alpha: Tensor, mean: Tensor, sd: Tensor) -> None:
+        super().__init__()
+        self.kernel = kernel
+        for name, value in (("X", X), ("alpha", alpha), ("mean", mean), ("sd", sd)):
+            self.register_buffer(name, value)
+
+    def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
+        """Z (S, n, d) → log seconds and probabilities, each (S, M, n)."""
+        own = [(self.kernel.of(s)(Z[s], self.X[s]) @ self.alpha[s][..., None])[..., 0] for s in range(len(Z))]
+        return self.scaled(torch.stack(own))
+
+    def scaled(self, standard: Tensor) -> tuple[Tensor, Tensor]:
+        """Log seconds and probabilities from standardised values (S, 2M, n)."""
+        values = standard * self.sd[..., None] + self.mean[..., None]
+        log_t, a = values.chunk(2, dim=1)
+        return log_t, a.clamp(_LOW, _HIGH)
+
+
+def _left_out(inverse: Tensor, weights: Tensor, y: Tensor, fold: Ints) -> Tensor:
+    """(2M, n) predictions of each task from the tasks of all other folds."""
+    result = y.clone()
+    for f in range(int(fold.max()) + 1):
+        own = torch.as_tensor(np.flatnonzero(fold == f))
+        block = inverse[:, own][:, :, own]
+        result[:, own] -= torch.linalg.solve(block, weights[:, own, None])[..., 0]
+    return result

@@ -1,0 +1,178 @@
+"""Forecasters: what they say of unseen families, out of fold, alone and together, and after the disk."""
+
+import numpy as np
+import pytest
+import torch
+from toy import toy_setting
+
+from mfcp.errors import SettingsError
+from mfcp.methods.base import FinetuneRules, Method, Trained, register_members
+from mfcp.methods.pretrain import Pretrained, PretrainRules, lessons, pretrain
+from mfcp.predictors import gaussian_process
+from mfcp.predictors.cross_fitted import CrossFitted
+from mfcp.predictors.forecast import Forecaster, Mixture
+from mfcp.predictors.gaussian_process import GaussianProcess
+from mfcp.predictors.heads import HeadTraining
+from mfcp.predictors.mlp import Mlp
+
+register_members()
+TRAINING = HeadTraining(epochs=40, lr=0.02)
+MEMBERS = {
+    "cross_fitted": CrossFitted(predictor=Mlp(hidden=6), training=TRAINING),
+    "gaussian_process": GaussianProcess(steps=15, sample=40),
+    "boosted_trees": Forecaster.build("boosted_trees", trees=20),
+}
+
+
+@pytest.fixture(scope="module")
+def setting():
+    return toy_setting()
+
+
+@pytest.fixture(scope="module")
+def known(setting):
+    return lessons(setting, 3)
+
+
+@pytest.fixture(scope="module")
+def fitted(known):
+    return {name: member.fit(known) for name, member in MEMBERS.items()}
+
+
+def predict(model, Z):
+    with torch.no_grad():
+        return tuple(x.numpy() for x in model(torch.as_tensor(Z)))
+
+
+def test_every_registered_forecaster_is_tested():
+    assert set(MEMBERS) == set(Forecaster.members)
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+class TestContract:
+    def test_it_predicts_unseen_families_better_than_a_mean(self, setting, fitted, name):
+        log_t, a = predict(fitted[name].model, setting.Z)
+        test = setting.mask("test")
+        label = np.log(np.where(setting.allowed, setting.T, 1.0))
+        mean = [np.mean(label[i][setting.mask("train")[s, i]]) for s in range(2) for i in range(setting.clusters)]
+        plain = label - np.reshape(mean, (2, -1, 1))
+        assert (((log_t - label) ** 2)[test]).mean() < 0.5 * (plain**2)[test].mean()
+        assert ((a > 0) & (a < 1)).all()
+
+    def test_out_of_fold_values_do_not_know_their_own_label(self, known, fitted, name):
+        """A training task's label, however wrong, leaves its own out-of-fold prediction of a fixed model as it was."""
+        from dataclasses import replace
+
+        task = int(np.flatnonzero(known.fold[0] == 1)[0])
+        T = known.T.copy()
+        T[:, task] *= 1.001  # small: lengths and variances of the process hardly move
+        changed = MEMBERS[name].fit(replace(known, T=T))
+        own = np.abs(changed.log_time - fitted[name].log_time)[0, :, task].max()
+        assert own < 2e-4, own
+
+    def test_only_training_tasks_have_out_of_fold_values(self, setting, fitted, name):
+        outside = (setting.split != 0)[:, None, :] & np.ones((2, setting.clusters, 1), bool)
+        assert (fitted[name].log_time[outside] == 0).all()
+        assert (fitted[name].log_time[~outside] != 0).mean() > 0.99
+
+    def test_a_seed_does_not_depend_on_its_company(self, fitted, setting, name):
+        alone = toy_setting(seeds=(1,))
+        own = MEMBERS[name].fit(lessons(alone, 3))
+        for one, two in zip(predict(own.model, alone.Z), predict(fitted[name].model, setting.Z), strict=True):
+            np.testing.assert_allclose(one[0], two[1], rtol=1e-3, atol=1e-3)
+
+    def test_its_state_restores_it(self, setting, fitted, name):
+        state = {key: value.clone() for key, value in fitted[name].model.state_dict().items()}
+        back = MEMBERS[name].restored(state)
+        for one, two in zip(predict(back, setting.Z), predict(fitted[name].model, setting.Z), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_leaving_out_a_fold_of_a_process_is_a_second_fit_without_it(known):
+    """The closed form against factorising the other folds' covariance alone, at the same lengths and variances."""
+    member = MEMBERS["gaussian_process"]
+    whole = member.fit(known)
+    kernel = whole.model.kernel
+    labels = gaussian_process._Labels.of(known, 0)
+    fold = known.fold[0][labels.task]
+    k = kernel.of(0)
+    for f in range(known.folds):
+        rest, own = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        X = labels.X
+        noise = k.noise.exp()[:, None] + labels.noise[:, rest] + 1e-6
+        covariance = k(X[rest], X[rest]) + torch.diag_embed(noise)
+        weights = np.linalg.solve(covariance.numpy(), labels.y[:, rest, None].numpy())
+        expected = (k(X[own], X[rest]).numpy() @ weights)[..., 0]
+        scaled = (
+            expected[: len(known.T)] * labels.sd[: len(known.T), None].numpy()
+            + labels.mean[: len(known.T), None].numpy()
+        )
+        np.testing.assert_allclose(whole.log_time[0][:, labels.task[own]], scaled, rtol=1e-6, atol=1e-8)
+
+
+def test_a_process_is_its_textbook_formula_with_an_independent_kernel(known, setting):
+    """Posterior means by plain numpy, the Matérn part from scikit-learn, at the fitted lengths and variances."""
+    from sklearn.gaussian_process.kernels import Matern
+
+    model = MEMBERS["gaussian_process"].fit(known).model
+    labels = gaussian_process._Labels.of(known, 0)
+    k = model.kernel.of(0)
+    log_t, a = predict(model, setting.Z)
+    new, X = setting.Z[0], labels.X.numpy()
+    for process, found in enumerate((*log_t[0], *a[0])):
+        matern = Matern(k.length[process].exp().numpy(), nu=2.5)
+        signal, slopes = float(k.signal[process].exp()), k.linear[process].exp().numpy()
+
+        def covariance(one, two, matern=matern, signal=signal, slopes=slopes):
+            return signal * matern(one, two) + (one * slopes) @ two.T + 1.0
+
+        noise = float(k.noise[process].exp()) + labels.noise[process].numpy() + 1e-6
+        weights = np.linalg.solve(covariance(X, X) + np.diag(noise), labels.y[process].numpy())
+        expected = float(labels.sd[process]) * covariance(new, X) @ weights + float(labels.mean[process])
+        is_share = process >= len(known.T)
+        np.testing.assert_allclose(found, np.clip(expected, 1e-3, 1 - 1e-3) if is_share else expected, rtol=1e-5)
+
+
+def test_a_mixture_is_the_mean_of_log_times_and_probabilities(setting, fitted):
+    names = ("cross_fitted", "gaussian_process")
+    mixture = Mixture({name: MEMBERS[name] for name in names}, {name: fitted[name].model for name in names})
+    with torch.no_grad():
+        T, A = mixture(torch.as_tensor(setting.Z))
+    parts = [predict(fitted[name].model, setting.Z) for name in names]
+    np.testing.assert_allclose(T.log(), np.mean([p[0] for p in parts], axis=0), rtol=1e-12)
+    np.testing.assert_allclose(A, np.mean([p[1] for p in parts], axis=0), rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def base(setting):
+    rules = PretrainRules(
+        predictor=Mlp(hidden=6), training=TRAINING, folds=3, forecasts={k: v.spec() for k, v in MEMBERS.items()}
+    )
+    return pretrain(setting, rules)
+
+
+def test_forecasts_survive_the_disk_with_their_pretraining(setting, base, tmp_path):
+    base.save(tmp_path, "A")
+    back = Pretrained.load(tmp_path, "A", setting)
+    assert back.rules == base.rules
+    for name, forecast in base.forecasts.items():
+        np.testing.assert_array_equal(back.forecasts[name].log_time, forecast.log_time)
+        for one, two in zip(
+            predict(back.forecasts[name].model, setting.Z), predict(forecast.model, setting.Z), strict=True
+        ):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_a_method_of_forecasts_survives_the_disk(setting, base, tmp_path):
+    row = {"kind": "two_stage", "forecasts": list(MEMBERS), "rule": "expected_cost"}
+    trained = Method.parse(row).fit(setting, base, FinetuneRules())
+    assert (trained.calibration.log_sd > 0).all()
+    trained.save(tmp_path, "A", setting)
+    rounds = setting.rounds("test", 20)
+    np.testing.assert_array_equal(Trained.load(tmp_path, "A").plan(setting, rounds), trained.plan(setting, rounds))
+
+
+def test_an_unknown_forecast_names_what_there_is(setting, base):
+    row = {"kind": "two_stage", "forecasts": ["oracle"]}
+    with pytest.raises(SettingsError, match=r"pretrain\.forecasts lacks 'oracle'.*gaussian_process"):
+        Method.parse(row).fit(setting, base, FinetuneRules())
