@@ -22,7 +22,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench ui flow schedule lock
+.PHONY: help setup run test lint bench paper ui flow schedule lock
 .DELETE_ON_ERROR:
 
 help: ## list these commands
@@ -49,6 +49,9 @@ bench: $(VENV)/.ready ## run every benchmark; peers that are not installed are s
 	done; \
 	echo "== benchmarks/dede"; python -m benchmarks.dede || failed="$$failed benchmarks/dede"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+paper: $(VENV)/.ready ## the paper's tables and figures; goes on after a kill (DATA="NAME=DIR …": further logs)
+	@mfcp paper $(foreach log,$(DATA),--data $(log))
 
 ui: $(VENV)/.ready ## MLflow's pages over mlruns/, on this machine only
 	@[ -e mlruns/mlflow.db ] || { echo "no tracked runs yet: 'make run' first" >&2; exit 1; }

@@ -25,7 +25,7 @@ LAYERS = (
     {"evaluation"},
     {"settings", "tracking", "matrices", "user_module"},
     {"capturing", "calibrating"},
-    {"profiling"},
+    {"profiling", "paper"},
     {"stages", "cli"},
 )
 RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mfcp.calibrating import add_parser as add_calibrate
 from mfcp.capturing import add_parser as add_capture
 from mfcp.errors import DataError, InfeasibleError, SettingsError, guarded
+from mfcp.paper.command import add_parser as add_paper
 from mfcp.profiling.command import add_parser as add_profile
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     add_capture(commands)
     add_calibrate(commands)
     add_profile(commands)
+    add_paper(commands)
 
     table = commands.add_parser("table", help="print the comparison table of a metrics.json")
     table.add_argument("metrics", type=Path, metavar="FILE")

@@ -82,12 +82,12 @@ def test_figures_show_what_they_are_given(compared):
 
     summary, _ = compared
     drawn = []
-    original = plots._save
+    original = plots.save
     try:
-        plots._save = lambda figure, path: drawn.append(figure)
+        plots.save = lambda figure, path: drawn.append(figure)
         plots.ratios(summary, None)
     finally:
-        plots._save = original
+        plots.save = original
     axis = drawn[0].axes[0]
     assert [text.get_text() for text in axis.get_yticklabels()] == ["mfcp_ad", "tsm_log_bayes"]
     pooled = next(line for line in axis.lines if line.get_marker() == "D").get_xdata()

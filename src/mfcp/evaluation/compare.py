@@ -1,44 +1,60 @@
-"""From rounds and seeds to numbers with intervals: means over seeds, paired ratios to the baseline."""
+"""From rounds and seeds to numbers with intervals: means, and paired ratios of any two methods."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mfcp.evaluation.metrics import BASELINE, METRICS
+from mfcp.errors import DataError
+from mfcp.evaluation.metrics import BASELINE, METRICS, RELATIVE
 from mfcp.matching.problem import Floats
 
 POOLED = "pooled"  # the row over all settings
 RATIOS = {"vs_tsm": "penalised_excess", "regret_vs_tsm": "regret"}
 Summary = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
+_CHUNK = 500  # resamples held in memory at once
+
 
 def summarise(rounds: pd.DataFrame, seeds: pd.DataFrame, *, bootstrap: int) -> Summary:
     """The content of metrics.json: setting → method → metric → mean, std, 95 % interval, n.
 
-    Means and t intervals are over seeds (over setting × seed in `pooled`). `vs_tsm` and `regret_vs_tsm` are ratios of
-    pooled means to the baseline's on the same rounds, `minus_tsm` the difference of the headline metric, all with
-    paired two-level bootstrap intervals (seeds, then rounds within).
+    In a setting, means have t intervals over its seeds. In `pooled` they are over setting × seed, with intervals of
+    the bootstrap clustered by setting (`resample`). `vs_tsm` and `regret_vs_tsm` are ratios of pooled means to the
+    baseline's on the same rounds, with a two-sided bootstrap p-value; `minus_tsm` is the difference of the headline
+    metric; all three are paired.
 
     Args:
         rounds, seeds: from `evaluate`, any number of settings.
         bootstrap: resamples.
     """
-    result: Summary = {}
-    settings = list(dict.fromkeys(seeds["setting"]))
-    for name in [*settings, POOLED] if len(settings) > 1 else settings:
-        own_seeds = seeds if name == POOLED else seeds[seeds["setting"] == name]
-        own_rounds = rounds if name == POOLED else rounds[rounds["setting"] == name]
-        result[name] = {}
-        for method in dict.fromkeys(own_seeds["method"]):
-            values = own_seeds[own_seeds["method"] == method]
-            result[name][method] = {
-                metric: t_interval(values[metric].to_numpy()) for metric in METRICS if metric in values
-            }
-            if BASELINE in set(own_rounds["method"]):
-                result[name][method] |= _against_baseline(own_rounds, method, bootstrap)
+    result = {
+        str(name): table(resample(own, bootstrap), seeds[seeds["setting"] == name])
+        for name, own in rounds.groupby("setting", sort=False)
+    }
+    if len(result) > 1:
+        result[POOLED] = table(resample(rounds, bootstrap), seeds)
+    return result
+
+
+def table(sample: Resampled, seeds: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
+    """Method → metric → numbers, see `summarise`.
+
+    Args:
+        sample: of the rounds behind `seeds`.
+        seeds: of one setting, or of several to pool.
+    """
+    several = seeds["setting"].nunique() > 1
+    result = {}
+    for method in sample.methods:
+        own = seeds[seeds["method"] == method]
+        means = {metric: t_interval(own[metric].to_numpy()) for metric in sample.metrics}
+        if several:
+            means = {metric: value | sample.interval(method, metric) for metric, value in means.items()}
+        result[method] = means | _against_baseline(sample, method)
     return result
 
 
@@ -55,52 +71,136 @@ def t_interval(values: Floats) -> dict[str, Any]:
     return {"mean": mean, "std": std, "ci_low": mean - half, "ci_high": mean + half, "n": n}
 
 
-def _against_baseline(rounds: pd.DataFrame, method: str, bootstrap: int) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for name, metric in RATIOS.items():
-        own, base = _blocks(rounds, method, metric), _blocks(rounds, BASELINE, metric)
-        means = paired_bootstrap(np.stack([own, base], axis=-1), bootstrap)
-        top, bottom = means[..., 0], means[..., 1]
-        if bottom[0] > 0 and top[0] >= 0:  # below zero, where plans break the constraint, a ratio says nothing
-            ratio = top / np.where(bottom > 0, bottom, np.nan)
-            result[name] = _interval(ratio, len(own))
-        if name == "vs_tsm":
-            result["minus_tsm"] = _interval(top - bottom, len(own))
-    return result
+def _against_baseline(sample: Resampled, method: str) -> dict[str, Any]:
+    if BASELINE not in sample.methods:
+        return {}
+    ratios = {name: sample.ratio(method, BASELINE, metric) for name, metric in RATIOS.items()}
+    difference = sample.difference(method, BASELINE, RATIOS["vs_tsm"])
+    return {name: ratio for name, ratio in ratios.items() if ratio is not None} | {"minus_tsm": difference}
 
 
-def _blocks(rounds: pd.DataFrame, method: str, metric: str) -> Floats:
-    """(blocks, rounds) of one method's metric, a block per (setting, seed), in the order of the table."""
-    own = rounds[rounds["method"] == method]
-    blocks = own.groupby(["setting", "seed"], sort=False).ngroups
-    result: Floats = own[metric].to_numpy().reshape(blocks, -1)
-    return result
+@dataclass(frozen=True)
+class Resampled:
+    """Means of every method and metric, and what they become when settings, seeds and rounds are drawn again.
+
+    All methods and metrics share the draws, so that ratios and differences of any two are paired.
+
+    Attributes:
+        methods, metrics: labels of the axes.
+        values: (count + 1, methods, metrics), first the estimate itself.
+        n: settings × seeds.
+    """
+
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    values: Floats
+    n: int
+
+    def of(self, method: str, metric: str) -> Floats:
+        """(count + 1,) means of one method's metric."""
+        result: Floats = self.values[:, self.methods.index(method), self.metrics.index(metric)]
+        return result
+
+    def interval(self, method: str, metric: str) -> dict[str, float]:
+        """Mean and the ends of its 95 % interval."""
+        samples = self.of(method, metric)
+        low, high = np.quantile(samples[1:], [0.025, 0.975])
+        return {"mean": float(samples[0]), "ci_low": float(low), "ci_high": float(high)}
+
+    def ratio(self, method: str, base: str, metric: str) -> dict[str, Any] | None:
+        """Ratio of the pooled means of two methods, its paired 95 % interval and two-sided p-value against 1.
+
+        The p-value is twice the smaller share of resamples on either side of 1, at least 1 / count: a bootstrap
+        cannot tell smaller ones apart. None where the base is not above zero or the method is below: regret is
+        negative where plans break the constraint, and a ratio then says nothing.
+        """
+        top, bottom = self.of(method, metric), self.of(base, metric)
+        if not (bottom[0] > 0 and top[0] >= 0):
+            return None
+        ratio = top / np.where(bottom > 0, bottom, np.nan)
+        known = ratio[1:][np.isfinite(ratio[1:])]
+        p = 2 * min((known <= 1).mean(), (known >= 1).mean())
+        return _interval(ratio, self.n) | {"p": float(np.clip(p, 1 / len(known), 1.0))}
+
+    def difference(self, method: str, base: str, metric: str) -> dict[str, float | int]:
+        """Difference of two methods' pooled means with its paired interval."""
+        return _interval(self.of(method, metric) - self.of(base, metric), self.n)
 
 
-def paired_bootstrap(values: Floats, count: int) -> Floats:
-    """Means of resampled blocks: first the estimate itself, then `count` resamples.
+def resample(rounds: pd.DataFrame, count: int) -> Resampled:
+    """Bootstrap of a table of rounds, clustered: settings are drawn, then seeds within each, then rounds within each.
 
-    Blocks (seeds) are drawn with replacement, then rounds within each; what is stacked on the last axis is drawn
-    together, so differences and ratios stay paired.
+    Where a table holds one setting, seeds are drawn and rounds within. A metric that is a ratio of sums
+    (`RELATIVE`) is formed per seed and then averaged, as in the table of seeds.
 
     Args:
-        values: (blocks, rounds, k).
+        rounds: from `evaluate`; every method has the same settings, seeds and rounds.
         count: resamples, always drawn from the same seed.
 
-    Returns:
-        (count + 1, k).
+    Raises:
+        DataError: a method lacks rounds that another has.
     """
+    keys = ["method", "setting", "seed"]
+    methods, settings, seeds = (tuple(dict.fromkeys(rounds[key])) for key in keys)
+    sizes = rounds.groupby(keys).size()
+    if sizes.nunique() != 1 or len(sizes) != len(methods) * len(settings) * len(seeds):
+        raise DataError(
+            "table of rounds: methods differ in settings, seeds or rounds; evaluate all of them on the same"
+        )
+    metrics = tuple(metric for metric in METRICS if RELATIVE.get(metric, metric) in rounds)
+    columns = [RELATIVE.get(metric, metric) for metric in metrics]
+    ranks = [
+        pd.Categorical(rounds[key], order).codes for key, order in zip(keys, (methods, settings, seeds), strict=True)
+    ]
+    order = np.lexsort((rounds["round"], *reversed(ranks)))
+    shape = (len(methods), len(settings), len(seeds), int(sizes.iloc[0]))
+    values = rounds[[*columns, "optimal_makespan"]].to_numpy()[order]
+    blocks = np.moveaxis(values.reshape(*shape, values.shape[1]), 0, 3)  # (settings, seeds, rounds, methods, columns)
+    relative = [k for k, metric in enumerate(metrics) if metric in RELATIVE]
+
+    def statistic(means: Floats) -> Floats:
+        own = means.reshape(*means.shape[:2], len(methods), -1)
+        result = own[..., : len(metrics)].copy()
+        result[..., relative] = own[..., relative] / own[..., -1:] - 1.0
+        averaged: Floats = result.mean(axis=1)
+        return averaged
+
+    flat = blocks.reshape(*blocks.shape[:3], -1)
     rng = np.random.default_rng(0)
-    blocks, rounds, _ = values.shape
-    result = [values.mean(axis=(0, 1))]
-    for _ in range(count):
-        block = rng.integers(blocks, size=(blocks, 1))
-        within = rng.integers(rounds, size=(blocks, rounds))
-        result.append(values[block, within].mean(axis=(0, 1)))
-    return np.stack(result)
+    parts = [statistic(flat.mean(axis=2).reshape(1, -1, flat.shape[3]))]
+    for start in range(0, count, _CHUNK):
+        parts.append(statistic(draw_blocks(flat, min(_CHUNK, count - start), rng)))
+    return Resampled(methods, metrics, np.concatenate(parts), len(settings) * len(seeds))
 
 
-def _interval(samples: Floats, n: int) -> dict[str, float | int]:
+def draw_blocks(values: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Means of resampled blocks, a block being the rounds of one seed in one setting.
+
+    Each resample draws as many settings as there are, with replacement, then that many seeds within each draw, then
+    rounds within each of these. Rounds enter by how often each was drawn (one matrix product a block), which is the
+    same as gathering them.
+
+    Args:
+        values: (settings, seeds, rounds, k).
+        count: resamples.
+        rng: what is drawn from.
+
+    Returns:
+        (count, settings · seeds, k).
+    """
+    G, S, R, k = values.shape
+    setting, seed = rng.integers(G, size=(count, G, 1)), rng.integers(S, size=(count, G, S))
+    chosen = (setting * S + seed).ravel()
+    means = np.empty((len(chosen), k))
+    for block, own in enumerate(values.reshape(G * S, R, k)):
+        slots = np.flatnonzero(chosen == block)
+        drawn = rng.integers(R, size=(len(slots), R)) + R * np.arange(len(slots))[:, None]
+        times = np.bincount(drawn.ravel(), minlength=R * len(slots)).reshape(-1, R)
+        means[slots] = times @ own / R
+    return means.reshape(count, G * S, k)
+
+
+def _interval(samples: Floats, n: int) -> dict[str, Any]:
     low, high = np.nanquantile(samples[1:], [0.025, 0.975])
     return {
         "mean": float(samples[0]),

@@ -57,15 +57,21 @@ METRICS = {
     "shortfall": Metric("-", "low", "mean missing reliability"),
     "utilization": Metric("-", "high", "busy time over M times the makespan"),
 }
+# Metrics that are ratios of sums over a seed's rounds, by the makespan that is held against the optimal one.
+RELATIVE = {
+    "relative_regret": "makespan",
+    "regret_equal_violation": "makespan_equal_violation",
+    "regret_equal_shortfall": "makespan_equal_shortfall",
+}
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The test rounds of a setting under the truth, with their optima; the same for every method.
+    """Rounds of a setting that methods are judged on, with their optima; the same for every method.
 
     Attributes:
         rounds: (S, R, N) tasks.
-        truth: the S·R rounds as one batch.
+        truth: the S·R rounds as one batch, for test rounds under the truth and else under the labels.
         optimal: (S·R, N) exact plans.
         makespan: (S·R,) their seconds.
         least_cost: (S·R,) the least penalised cost of any plan.
@@ -78,10 +84,10 @@ class Reference:
     least_cost: Floats
 
     @staticmethod
-    def of(setting: Setting, count: int) -> Reference:
-        """Draw `count` test rounds per seed and solve them exactly under the truth."""
-        rounds = setting.rounds("test", count)
-        truth = setting.problem(rounds, truth=True)
+    def of(setting: Setting, count: int, part: str = "test") -> Reference:
+        """Draw `count` rounds per seed from one part and solve them exactly."""
+        rounds = setting.rounds(part, count)
+        truth = setting.problem(rounds, truth=part == "test")
         best = solve_or_fall_back(truth)
         soft = solve(truth, price=setting.price * best.makespan)
         least = penalised_cost(soft.assignment, truth, price=setting.price, unit=best.makespan)
@@ -118,42 +124,54 @@ def evaluate(setting: Setting, trained: dict[str, Trained], rules: EvaluateRules
     Args:
         setting: one setting with its truth.
         trained: label → what the method learned; `BASELINE` among them for the fair comparisons.
-        rules: how many rounds, which margins.
+        rules: how many rounds, which margins; without any margin there are no fair comparisons.
 
     Returns:
-        rounds: one row per (setting, method, seed, round) with the metrics of `round_metrics`.
+        rounds: one row per (setting, method, seed, round) with the metrics of `round_metrics`, and the makespans at
+            the baseline's violation rate and shortfall.
         seeds: one row per (setting, method, seed) with every metric of `METRICS`.
     """
     reference = Reference.of(setting, rules.rounds)
-    targets = _levels(trained[BASELINE], setting, [0.0]) if BASELINE in trained else None
-    tables, summaries = [], []
+    fair = BASELINE in trained and rules.margins
+    targets = _levels(trained[BASELINE], setting, [0.0]) if fair else {}
+    tables = []
     for label, model in trained.items():
         table = pd.DataFrame(round_metrics(model.plan(setting, reference.rounds), reference, price=setting.price))
         table.insert(0, "round", np.tile(np.arange(rules.rounds), len(setting.seeds)))
         table.insert(0, "seed", np.repeat(setting.seeds, rules.rounds))
         table.insert(0, "method", label)
         table.insert(0, "setting", setting.name)
+        for name, margin in _equalising_margins(model, setting, rules.margins, targets, label == BASELINE).items():
+            plan = model.plan(setting, reference.rounds, margin=margin)
+            table[RELATIVE[name]] = busy(plan, reference.truth.T, reference.truth.zeta).max(axis=-1)
         tables.append(table)
-        summary = _per_seed(table)
-        if targets is not None:
-            for name, margin in _equalising_margins(model, setting, rules.margins, targets, label == BASELINE).items():
-                plan = model.plan(setting, reference.rounds, margin=margin)
-                summary[name] = _relative_regret(plan, reference, len(setting.seeds))
-        summaries.append(summary)
-    return pd.concat(tables, ignore_index=True), pd.concat(summaries, ignore_index=True)
+    rounds = pd.concat(tables, ignore_index=True)
+    return rounds, per_seed(rounds)
 
 
-def _per_seed(table: pd.DataFrame) -> pd.DataFrame:
-    groups = table.groupby(["setting", "method", "seed"], sort=False)
-    means = groups.mean().reset_index().drop(columns="round")
-    means["relative_regret"] = means["makespan"] / means["optimal_makespan"] - 1.0
-    return means.drop(columns=["makespan", "optimal_makespan"])
+def per_seed(rounds: pd.DataFrame) -> pd.DataFrame:
+    """One row per (setting, method, seed) with every metric of `METRICS` that the rounds allow."""
+    means = rounds.groupby(["setting", "method", "seed"], sort=False).mean().reset_index()
+    for name, makespan in RELATIVE.items():
+        if makespan in means:
+            means[name] = means[makespan] / means["optimal_makespan"] - 1.0
+    return means.drop(columns=["round", "optimal_makespan", *(set(RELATIVE.values()) & set(means.columns))])
 
 
-def _relative_regret(plan: Ints, reference: Reference, seeds: int) -> Floats:
-    span = busy(plan, reference.truth.T, reference.truth.zeta).max(axis=-1).reshape(seeds, -1).sum(axis=1)
-    result: Floats = span / reference.makespan.reshape(seeds, -1).sum(axis=1) - 1.0
-    return result
+def validation_excess(setting: Setting, trained: dict[str, Trained]) -> pd.DataFrame:
+    """The headline metric on validation rounds under the labels: what the choice among methods is made on.
+
+    Returns:
+        One row per (setting, method, seed) with `penalised_excess`.
+    """
+    reference = Reference.of(setting, setting.rules.validation_rounds, "validation")
+    tables = []
+    for label, model in trained.items():
+        values = round_metrics(model.plan(setting, reference.rounds), reference, price=setting.price)
+        excess = values["penalised_excess"].reshape(len(setting.seeds), -1).mean(axis=1)
+        columns = {"setting": setting.name, "method": label, "seed": setting.seeds, "penalised_excess": excess}
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _levels(model: Trained, setting: Setting, margins: list[float]) -> dict[str, Floats]:
@@ -174,8 +192,8 @@ def _levels(model: Trained, setting: Setting, margins: list[float]) -> dict[str,
 def _equalising_margins(
     model: Trained, setting: Setting, margins: tuple[float, ...], targets: dict[str, Floats], is_baseline: bool
 ) -> dict[str, Floats]:
-    """Per metric, the (S,) margins that bring a method closest to the baseline's level on validation rounds."""
-    if is_baseline:
+    """Per metric of `targets`, the (S,) margins that bring a method closest to it on validation rounds."""
+    if is_baseline or not targets:
         return {name: np.zeros(len(setting.seeds)) for name in targets}
     grid = np.array(sorted(margins, key=abs))  # ties go to the smallest change
     levels = _levels(model, setting, list(grid))

@@ -18,7 +18,8 @@ FIG4 = ("relative_regret", "penalised_excess", "reliability", "utilization")
 _WIDTH = 0.8
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """matplotlib without a display, imported when something is drawn."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -27,15 +28,16 @@ def _pyplot() -> Any:
     return plt
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG and close it; the same figure gives the same bytes."""
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=120, format="png", metadata={"Software": None})  # same bytes for same data
-    _pyplot().close(figure)
+        figure.savefig(temporary, dpi=120, format="png", metadata={"Software": None})
+    pyplot().close(figure)
 
 
 def bars(summary: Summary, path: Path) -> None:
     """Settings × methods × metrics with 95 % intervals, as Fig. 4 of [Huo2025]_."""
-    plt = _pyplot()
+    plt = pyplot()
     settings = [name for name in summary if name != POOLED]
     methods = list(summary[settings[0]])
     figure, axes = plt.subplots(1, len(FIG4), figsize=(4.2 * len(FIG4), 4.2), layout="constrained")
@@ -61,12 +63,12 @@ def bars(summary: Summary, path: Path) -> None:
     figure.legend(
         *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(8, len(methods)), fontsize=9
     )
-    _save(figure, path)
+    save(figure, path)
 
 
 def ratios(summary: Summary, path: Path) -> None:
     """Each method's headline metric over the baseline's, per setting and pooled, with paired intervals."""
-    plt = _pyplot()
+    plt = pyplot()
     from matplotlib import ticker
 
     names = list(summary)
@@ -89,7 +91,7 @@ def ratios(summary: Summary, path: Path) -> None:
     axis.xaxis.set_minor_formatter(ticker.NullFormatter())
     axis.set_xlabel(f"penalised excess / {BASELINE}'s, 95 % paired bootstrap (left of 1 is better)")
     axis.legend(fontsize=8)
-    _save(figure, path)
+    save(figure, path)
 
 
 def curves(history: dict[str, dict[str, np.ndarray]], path: Path) -> None:
@@ -99,7 +101,7 @@ def curves(history: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         history: "setting/method" → curve name → (S, checks).
         path: the PNG.
     """
-    plt = _pyplot()
+    plt = pyplot()
     watched = {
         key: own["validation.penalised_cost"] for key, own in history.items() if "validation.penalised_cost" in own
     }
@@ -117,4 +119,4 @@ def curves(history: dict[str, dict[str, np.ndarray]], path: Path) -> None:
     figure.supxlabel("share of training steps", fontsize=10)
     if watched:
         axes[0][0].legend(fontsize=8)
-    _save(figure, path)
+    save(figure, path)

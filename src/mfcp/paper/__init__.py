@@ -1,0 +1,1 @@
+"""The paper's tables and figures as a study that can be interrupted, resumed and spread over workers."""

@@ -1,0 +1,217 @@
+"""Units of work: each a folder of results, named by a digest of everything that it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import mfcp
+from mfcp.files import replacing, replacing_folder, write_json
+from mfcp.paper.study import Plan
+from mfcp.threads import one_blas_thread, one_thread
+
+Kind = Literal["study", "pretrain", "compare"]
+
+# The code that decides what a job finds; the same as the deps of the stages in dvc.yaml.
+CODE: dict[Kind, tuple[str, ...]] = {
+    "study": ("data", "emulator", "tasks", "matching", "stages/ingest.py"),
+    "pretrain": ("data", "predictors", "matching", "methods/pretrain.py"),
+    "compare": ("data", "predictors", "matching", "methods", "rules", "evaluation/metrics.py"),
+}
+LIBRARIES = ("numpy", "scipy", "numba", "torch")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A unit of work.
+
+    Attributes:
+        name: for people, and the first part of its folder's name.
+        kind: which function does it.
+        content: everything it depends on but code and other jobs, as JSON values.
+        needs: jobs whose folders it reads.
+        source: where its log lies; what lies there is part of `content`.
+    """
+
+    name: str
+    kind: Kind
+    content: dict[str, Any]
+    needs: tuple[Job, ...] = ()
+    source: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of what the job depends on."""
+        parts = [self.kind, self.content, [need.key for need in self.needs], code(CODE[self.kind]), libraries()]
+        return digest(json.dumps(parts, sort_keys=True).encode())
+
+    def folder(self, out: Path) -> Path:
+        """Where its results are, once it is done."""
+        return Path(out) / "jobs" / f"{self.name}-{self.key[:12]}"
+
+    def done(self, out: Path) -> bool:
+        """Whether they are there; folders are written whole or not at all."""
+        return self.folder(out).is_dir()
+
+
+def work(job: Job, out: Path) -> dict[str, float]:
+    """Do a job: its folder appears when everything is in it.
+
+    Returns:
+        `seconds` and `cpu_seconds` it took.
+    """
+    wall, cpu = time.perf_counter(), time.process_time()
+    with one_thread(), one_blas_thread(), replacing_folder(job.folder(out)) as folder:
+        info = {"study": _study, "pretrain": _pretrain, "compare": _compare}[job.kind](job, out, folder)
+        took = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+        write_json(folder / "info.json", {"name": job.name, "key": job.key, **took, **info})
+    return took
+
+
+def plan_jobs(
+    plan: Plan, logs: dict[str, dict[str, Any]], experiments: tuple[str, ...], settings: tuple[str, ...]
+) -> list[Job]:
+    """Every job of a study in an order that starts with what others need.
+
+    Args:
+        plan: the study.
+        logs: data set → its `ingest.source`, as in params.yaml.
+        experiments, settings: which of the study's; others are left out.
+    """
+    studies: list[Job] = []
+    bases: dict[str, Job] = {}
+    rest: list[Job] = []
+    sections = {name: plan.base.content.get(name) or {} for name in ("validate", "pool", "featurize")}
+    seed = plan.base.section("ingest").seed
+    for data, source in logs.items():
+        content = {"data": _contents(source), "seed": seed, **sections}
+        study = Job(f"{data}-study", "study", content, source=source)
+        studies.append(study)
+        for name in experiments:
+            for value in plan.study.experiments[name].values:
+                for setting in (s for s in plan.settings_of(name) if s in settings):
+                    own = plan.settings(name, value).content
+                    usual = plan.base.content.get("matching") or {}
+                    base = Job(
+                        f"{data}-pretrain-{setting}", "pretrain",
+                        {"setting": setting, "pretrain": own["pretrain"], "matching": usual}, (study,),
+                    )  # fmt: skip
+                    base = bases.setdefault(base.key, base)
+                    content = {"setting": setting, **{k: own[k] for k in ("matching", "finetune", "methods")}}
+                    content["evaluate"] = {k: v for k, v in own["evaluate"].items() if k != "bootstrap"}
+                    rest.append(Job(job_name(data, name, setting, value), "compare", content, (study, base)))
+    return [*studies, *bases.values(), *rest]
+
+
+def job_name(data: str, experiment: str, setting: str, value: float | None) -> str:
+    """Name of a unit of the comparison."""
+    return f"{data}-{experiment}-{setting}" + ("" if value is None else f"-{value:g}")
+
+
+def _study(job: Job, out: Path, folder: Path) -> dict[str, Any]:
+    """Tables → pool → features of every seed."""
+    from mfcp.data.featurize import featurize
+    from mfcp.data.pool import build_pool, describe
+    from mfcp.data.sources import Source
+    from mfcp.data.validation import validate
+    from mfcp.registry import import_members
+    from mfcp.settings import Settings
+
+    import_members("mfcp.data.sources")
+    settings = Settings({name: job.content[name] for name in ("validate", "pool", "featurize")})
+    tables = Source.parse(job.source).read(job.content["seed"])
+    tables = validate(tables, max_bad_share=settings.section("validate").max_bad_share).tables
+    rules = settings.section("featurize")
+    pool = build_pool(tables, settings.section("pool"), seed=rules.settings_seed)
+    study = featurize(tables, pool, rules)
+    study.save(folder)
+    clusters = {name: [str(pool.cluster_id[c]) for c in own] for name, own in study.settings.items()}
+    return {"pool": describe(pool), "settings": clusters, "features": study.Z.shape[2]}
+
+
+def _pretrain(job: Job, out: Path, folder: Path) -> dict[str, Any]:
+    """The predictors that an experiment's methods start from."""
+    from mfcp.data.study import Study
+    from mfcp.methods.pretrain import pretrain
+    from mfcp.settings import Settings
+
+    settings = Settings({name: job.content[name] for name in ("pretrain", "matching")})
+    rules = settings.section("pretrain")
+    name = job.content["setting"]
+    setting = Study.load(job.needs[0].folder(out)).setting(name, settings.section("matching"), price=0.0)
+    pretrain(setting, rules).save(folder, name)
+    return {}
+
+
+def _compare(job: Job, out: Path, folder: Path) -> dict[str, Any]:
+    """Fit every row and judge it on validation and on test rounds."""
+    from mfcp.data.study import Study
+    from mfcp.evaluation.metrics import evaluate, validation_excess
+    from mfcp.methods.pretrain import Pretrained
+    from mfcp.settings import Settings
+
+    settings = Settings({name: job.content[name] for name in ("matching", "finetune", "evaluate", "methods")}, job.name)
+    methods, rules = settings.methods, settings.section("evaluate")
+    study, base = (need.folder(out) for need in job.needs)
+    name = job.content["setting"]
+    setting = Study.load(study).setting(name, settings.section("matching"), price=rules.shortfall_price)
+    start = Pretrained.load(base, name, setting)
+    trained, fit = {}, {}
+    for label, method in methods.items():
+        wall, cpu = time.perf_counter(), time.process_time()
+        trained[label] = method.fit(setting, start, settings.section("finetune"))
+        fit[label] = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    rounds, seeds = evaluate(setting, trained, rules)
+    chosen_on = validation_excess(setting, trained).rename(columns={"penalised_excess": "validation_excess"})
+    seeds = seeds.merge(chosen_on, on=["setting", "method", "seed"], validate="one_to_one")
+    for table, path in ((rounds, "rounds.parquet"), (seeds, "seeds.parquet")):
+        with replacing(folder / path) as temporary:
+            table.to_parquet(temporary, index=False)
+    return {"fit": fit, "seeds": len(setting.seeds)}
+
+
+def _contents(source: dict[str, Any]) -> dict[str, Any]:
+    """A source with the digests of the files it names, instead of where they lie."""
+    result = {}
+    for key, value in source.items():
+        path = Path(value) if isinstance(value, str) else None
+        if path is not None and key != "kind" and path.exists():
+            files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+            result[key] = digest(*(part for file in files for part in (file.name.encode(), file.read_bytes())))
+        else:
+            result[key] = value
+    return result
+
+
+@cache
+def code(packages: tuple[str, ...]) -> str:
+    """Digest of source files of mfcp, with the tables that lie among them."""
+    root = Path(mfcp.__file__).parent
+    files = []
+    for package in packages:
+        path = root / package
+        files += [path] if path.is_file() else [p for end in ("py", "csv") for p in path.rglob(f"*.{end}")]
+    return digest(
+        *(part for file in sorted(files) for part in (str(file.relative_to(root)).encode(), file.read_bytes()))
+    )
+
+
+@cache
+def libraries() -> dict[str, str]:
+    """Versions of what computes."""
+    return {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
+
+
+def digest(*parts: bytes) -> str:
+    """SHA-256 of parts, each with its length."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "big") + part)
+    return whole.hexdigest()

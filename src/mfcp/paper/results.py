@@ -1,0 +1,184 @@
+"""From finished jobs to paper.json: tables, the choice on validation rounds, ratios, goals, timings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mfcp.evaluation.compare import POOLED, Resampled, resample, table
+from mfcp.files import read_json
+from mfcp.paper.example import worked
+from mfcp.paper.jobs import Job, job_name, libraries
+from mfcp.paper.study import BASELINES, OURS, Plan
+
+HELD_OUT = "held out"  # pooled over the settings that nothing was tuned on
+FAIR = ("penalised_excess", "regret", "regret_equal_violation", "regret_equal_shortfall")
+_DIGITS = 6
+
+Entry = dict[str, Any]
+
+
+def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str]) -> dict[str, Any]:
+    """The content of paper.json, plain JSON values.
+
+    Args:
+        plan: the study.
+        jobs: those of this run; what has failed is left out and named under `missing`.
+        out: where they left their results.
+        experiments: which of the study's.
+    """
+    study = plan.study
+    studies = {job.name.removesuffix("-study"): job for job in jobs if job.kind == "study"}
+    infos = {name: read_json(job.folder(out) / "info.json") for name, job in studies.items() if job.done(out)}
+    found: dict[str, dict[str, Any]] = {}
+    for name in experiments:
+        own = study.experiments[name]
+        entries = [_entry(plan, jobs, out, data, name, value) for data in infos for value in own.values]
+        found[name] = {
+            "title": own.title,
+            "swept": own.swept,
+            "figure": list(own.figure or plan.rows(name)),
+            "entries": [entry for entry in entries if entry],
+        }
+    rules = plan.base.section("evaluate")
+    result = {
+        "study": {
+            "seeds": study.seeds, "settings": study.settings, "tuning": list(study.tuning), "ours": list(study.ours),
+            "baselines": list(study.baselines), "rounds": rules.rounds, "price": rules.shortfall_price,
+            "clusters": plan.base.section("featurize").clusters, "tasks": plan.base.section("matching").tasks,
+            "steps": plan.base.section("finetune").steps,
+        },
+        "data": {
+            name: {key: info[key] for key in ("pool", "settings", "features")} | {"cpu_seconds": info["cpu_seconds"]}
+            for name, info in infos.items()
+        },
+        "experiments": found,
+        "goals": [goal for each in found.values() for entry in each["entries"] for goal in entry.pop("goals")],
+        "speed": [
+            {"text": speed.text, "data": entry["data"], "method": speed.method, "at_most": speed.at_most,
+             "found": entry["fit"][speed.method]["cpu_seconds"]}
+            for speed in study.speed if speed.experiment in found
+            for entry in found[speed.experiment]["entries"]
+        ],
+        "example": _example(plan),
+        "deviations": list(study.deviations),
+        "cpu_seconds": sum(read_json(job.folder(out) / "info.json")["cpu_seconds"] for job in jobs if job.done(out)),
+        "environment": {"mfcp": version("mfcp"), **libraries(), "cores": os.cpu_count()},
+    }  # fmt: skip
+    rounded: dict[str, Any] = _rounded(result)
+    return rounded
+
+
+def _entry(plan: Plan, jobs: Sequence[Job], out: Path, data: str, experiment: str, value: float | None) -> Entry:
+    """One data set's tables of an experiment, at one value of what it sweeps over; empty if there is nothing."""
+    names = {job_name(data, experiment, setting, value): setting for setting in plan.settings_of(experiment)}
+    wanted = [job for job in jobs if job.name in names]
+    done = [job for job in wanted if job.done(out)]
+    if not done:
+        return {}
+    rounds, seeds = (
+        pd.concat([pd.read_parquet(job.folder(out) / f"{part}.parquet") for job in done], ignore_index=True)
+        for part in ("rounds", "seeds")
+    )
+    rounds, seeds = (_in_order(frame, plan.rows(experiment)) for frame in (rounds, seeds))
+    bootstrap = plan.settings(experiment, value).section("evaluate").bootstrap
+    samples = _samples(plan, rounds, bootstrap)
+    tables = {
+        name: table(sample, seeds[seeds["setting"].isin(settings)]) for name, (sample, settings) in samples.items()
+    }
+    if value is None:
+        for setting, own in rounds.groupby("setting", sort=False):
+            tables[str(setting)] = table(resample(own, bootstrap), seeds[seeds["setting"] == setting])
+    tuning = seeds[seeds["setting"].isin(plan.study.tuning)]
+    chosen_on = {str(k): float(v) for k, v in tuning.groupby("method", sort=False)["validation_excess"].mean().items()}
+    best = {
+        kind: min((label for label in labels if label in chosen_on), key=chosen_on.__getitem__, default=None)
+        for kind, labels in ((OURS, plan.study.ours), (BASELINES, plan.study.baselines))
+    }
+    infos = [read_json(job.folder(out) / "info.json") for job in done]
+    return {
+        "data": data,
+        "value": value,
+        "tables": tables,
+        "validation": chosen_on,
+        "best": best,
+        "best_ratios": _ratios(samples, best[OURS], best[BASELINES], FAIR),
+        "goals": _goals(plan, experiment, data, value, samples, best),
+        "fit": {
+            label: {
+                key: float(np.mean([info["fit"][label][key] / info["seeds"] for info in infos]))
+                for key in ("seconds", "cpu_seconds")
+            }
+            for label in plan.rows(experiment)
+        },
+        "cpu_seconds": sum(info["cpu_seconds"] for info in infos),
+        "missing": [names[job.name] for job in wanted if job not in done],
+    }
+
+
+def _in_order(frame: pd.DataFrame, rows: Sequence[str]) -> pd.DataFrame:
+    rank = frame["method"].map({label: k for k, label in enumerate(rows)})
+    return frame.assign(rank=rank).sort_values("rank", kind="stable", ignore_index=True).drop(columns="rank")
+
+
+def _samples(plan: Plan, rounds: pd.DataFrame, bootstrap: int) -> dict[str, tuple[Resampled, list[str]]]:
+    """Bootstraps over all settings and over those held out, each with its settings."""
+    settings = list(dict.fromkeys(rounds["setting"]))
+    parts = {POOLED: settings, HELD_OUT: [name for name in settings if name not in plan.study.tuning]}
+    return {name: (resample(rounds[rounds["setting"].isin(own)], bootstrap), own) for name, own in parts.items() if own}
+
+
+def _ratios(
+    samples: dict[str, tuple[Resampled, list[str]]], method: str | None, base: str | None, metrics: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """metric → scope → ratio of two methods; what cannot be said is left out."""
+    result: dict[str, dict[str, Any]] = {}
+    if method is None or base is None:
+        return result
+    for metric in metrics:
+        for scope, (sample, _) in samples.items():
+            if metric in sample.metrics and (ratio := sample.ratio(method, base, metric)) is not None:
+                result.setdefault(metric, {})[scope] = ratio
+    return result
+
+
+def _goals(
+    plan: Plan, experiment: str, data: str, value: float | None, samples: Any, best: dict[str, str | None]
+) -> list[dict[str, Any]]:
+    goals = []
+    for goal in (goal for goal in plan.study.goals if goal.experiment == experiment):
+        method, against = (best.get(label, label) for label in (goal.method, goal.against))
+        ratios = _ratios(samples, method, against, [goal.metric]).get(goal.metric, {})
+        held_out = ratios.get(HELD_OUT)
+        met = None if held_out is None else held_out["mean"] <= goal.at_most and held_out["p"] < goal.p_below
+        goals.append(
+            {"text": goal.text, "data": data, "experiment": experiment, "value": value, "metric": goal.metric,
+             "method": method, "against": against, "at_most": goal.at_most, "p_below": goal.p_below,
+             "ratios": ratios, "met": met}
+        )  # fmt: skip
+    return goals
+
+
+def _example(plan: Plan) -> dict[str, Any]:
+    by_error, by_plan, optimum = worked(plan.study.example)
+    fitted = {
+        name: {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in asdict(each).items()}
+        for name, each in (("by_error", by_error), ("by_plan", by_plan))
+    }
+    return plan.study.example.model_dump(mode="json") | {"optimum": optimum, **fitted}
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with the digits that a reader can use, so that the file stays small."""
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value

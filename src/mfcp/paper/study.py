@@ -1,0 +1,195 @@
+"""The study file: which experiments, on which settings, with which methods, and what they are held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mfcp.errors import SettingsError
+from mfcp.registry import explain
+from mfcp.settings import Settings
+
+DEFAULT = Path(__file__).with_name("study.yaml")
+OURS, BASELINES = "ours", "baselines"  # in a goal: the best of that list, chosen on validation rounds
+
+Section = dict[str, Any]
+
+
+class Experiment(BaseModel):
+    """One table or figure of the paper."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    title: str
+    rows: tuple[str, ...] = Field((), description="labels of methods; none: all of params.yaml and of `methods`")
+    settings: tuple[str, ...] = Field((), description="none: all")
+    matching: Section = Field({}, description="changes of that section of params.yaml, as the next three")
+    pretrain: Section = {}
+    finetune: Section = {}
+    evaluate: Section = {}
+    sweep: dict[Literal["tasks", "zeta_floor"], tuple[float, ...]] = Field({}, max_length=1)
+    figure: tuple[str, ...] = Field((), description="rows that are drawn; none: all")
+
+    @property
+    def swept(self) -> str | None:
+        """The key of `matching` that takes several values."""
+        return next(iter(self.sweep), None)
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        """What it takes; a single None where nothing is swept."""
+        return next(iter(self.sweep.values()), (None,))
+
+
+class Goal(BaseModel):
+    """A ratio of pooled means on test rounds of settings that nothing was tuned on, and what it should reach."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    text: str
+    experiment: str
+    method: str = Field(description="a label, or `ours`")
+    against: str = Field(description="a label, or `baselines`")
+    metric: str = "penalised_excess"
+    at_most: float
+    p_below: float = Field(0.05, description="largest p-value against a ratio of 1")
+
+
+class Speed(BaseModel):
+    """CPU seconds of one training, and what they should stay below."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    text: str
+    experiment: str
+    method: str
+    at_most: float
+
+
+class Example(BaseModel):
+    """The instance of the small example: a feature of each task, and its time on each cluster."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    feature: tuple[float, ...]
+    times: tuple[tuple[float, ...], ...]
+
+
+class Study(BaseModel):
+    """A study file, see study.yaml beside this module."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    seeds: int = Field(ge=1)
+    settings: int = Field(ge=1, description="A, B, C, … drawn with featurize.settings_seed")
+    tuning: tuple[str, ...] = Field(description="settings that may be looked at before the end")
+    params: dict[str, Section] = Field({}, description="changes of sections of params.yaml, for all experiments")
+    methods: dict[str, Any] = Field({}, description="rows beside those of params.yaml")
+    ours: tuple[str, ...]
+    baselines: tuple[str, ...]
+    experiments: dict[str, Experiment]
+    example: Example
+    goals: tuple[Goal, ...] = ()
+    speed: tuple[Speed, ...] = ()
+    deviations: tuple[str, ...] = ()
+
+
+class Plan:
+    """A study over a params file: the settings of every unit of work.
+
+    Args:
+        study: the study.
+        base: params.yaml.
+
+    Raises:
+        SettingsError: the two do not fit: a row, experiment or key that does not exist.
+    """
+
+    def __init__(self, study: Study, base: Settings) -> None:
+        self.study = study
+        over = {**study.params, "featurize": {**study.params.get("featurize", {}), **self._drawn(study)}}
+        content = _layered(base.content, over)
+        content["methods"] = {**(content.get("methods") or {}), **study.methods}
+        self.base = Settings(content, base.where)
+        self._check()
+
+    @staticmethod
+    def load(path: Path, base: Settings, **changes: Any) -> Plan:
+        """Read a study file; `changes` are keys of it that the caller decides.
+
+        Raises:
+            SettingsError: a missing file, invalid YAML, or keys that are wrong.
+        """
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SettingsError(f"{path}: no such study file") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(content, dict):
+            raise SettingsError(f"{path}: expected a mapping, got {type(content).__name__}")
+        try:
+            return Plan(Study(**{**content, **changes}), base)
+        except ValidationError as error:
+            raise SettingsError(f"{path}: {explain(error)}") from None
+        except SettingsError as error:
+            raise SettingsError(f"{path}: {error}") from None
+
+    @staticmethod
+    def _drawn(study: Study) -> Section:
+        return {"seeds": list(range(study.seeds)), "settings": study.settings}
+
+    def _check(self) -> None:
+        study, known = self.study, self.base.methods
+        lists = {f"experiments.{name}.rows": each.rows for name, each in study.experiments.items()}
+        lists |= {f"experiments.{name}.figure": each.figure for name, each in study.experiments.items()}
+        for key, labels in {OURS: study.ours, BASELINES: study.baselines, **lists}.items():
+            for label in labels:
+                if label not in known:
+                    raise SettingsError(f"{key}: no method '{label}'; known: {', '.join(known)}")
+        names = [chr(ord("A") + k) for k in range(study.settings)]
+        lists = {f"experiments.{name}.settings": each.settings for name, each in study.experiments.items()}
+        for key, labels in {"tuning": study.tuning, **lists}.items():
+            for label in labels:
+                if label not in names:
+                    raise SettingsError(f"{key}: no setting '{label}'; known: {', '.join(names)}")
+        goals: tuple[Goal | Speed, ...] = (*study.goals, *study.speed)
+        for each in goals:
+            where = f"goal '{each.text}'"
+            if each.experiment not in study.experiments:
+                raise SettingsError(
+                    f"{where}: no experiment '{each.experiment}'; known: {', '.join(study.experiments)}"
+                )
+            rows = self.rows(each.experiment)
+            for label in (each.method, each.against) if isinstance(each, Goal) else (each.method,):
+                if label not in (*rows, OURS, BASELINES):
+                    raise SettingsError(f"{where}: no row '{label}' in {each.experiment}; known: {', '.join(rows)}")
+        for name, experiment in study.experiments.items():
+            for value in experiment.values:
+                settings = self.settings(name, value)
+                for section in ("matching", "pretrain", "finetune", "evaluate"):
+                    settings.section(section)
+
+    def rows(self, experiment: str) -> tuple[str, ...]:
+        """Labels of an experiment's methods."""
+        return self.study.experiments[experiment].rows or tuple(self.base.methods)
+
+    def settings_of(self, experiment: str) -> tuple[str, ...]:
+        """Names of an experiment's settings."""
+        every = tuple(chr(ord("A") + k) for k in range(self.study.settings))
+        return self.study.experiments[experiment].settings or every
+
+    def settings(self, experiment: str, value: float | None) -> Settings:
+        """The params of an experiment's unit of work; `methods` holds its rows alone."""
+        own = self.study.experiments[experiment]
+        sections = ("matching", "pretrain", "finetune", "evaluate")
+        content = _layered(self.base.content, {name: getattr(own, name) for name in sections})
+        if value is not None and own.swept is not None:
+            whole = own.swept == "tasks" and float(value).is_integer()
+            content["matching"] = {**content["matching"], own.swept: int(value) if whole else value}
+        content["methods"] = {label: self.base.content["methods"][label] for label in self.rows(experiment)}
+        return Settings(content, f"experiments.{experiment}")
+
+
+def _layered(content: Mapping[str, Any], over: Mapping[str, Section]) -> dict[str, Any]:
+    """Sections with changes over them, key by key."""
+    return {**content, **{name: {**(content.get(name) or {}), **changes} for name, changes in over.items()}}
