@@ -18,6 +18,8 @@ ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
     "two_stage_time": {"kind": "two_stage", "loss": "time"},
     "zeroth_order": {"kind": "decision_focused", "gradient": {"kind": "zeroth_order", "samples": 4}},
     "total_cost": {"kind": "decision_focused", "cost": "total"},
+    "relaxed_objective": {"kind": "decision_focused", "upper": "objective"},
+    "perturbed": {"kind": "plan_loss", "surrogate": {"kind": "perturbed", "samples": 4}},
     **{f"two_stage_{rule}": {"kind": "two_stage", "rule": {"kind": rule}} for rule in Rule.members},
 }
 PRETRAIN = PretrainRules(predictor=Mlp(hidden=8), training=HeadTraining(epochs=60, lr=0.02), folds=3)
@@ -159,3 +161,18 @@ def test_evaluation_covers_every_metric_and_is_zero_for_an_oracle(setting, train
     from mfcp.evaluation.metrics import METRICS
 
     assert set(METRICS) <= set(seeds.columns)
+
+
+def test_oracles_know_what_they_say_they_know(setting, base):
+    allowed = np.broadcast_to(setting.allowed, (len(setting.seeds), *setting.allowed.shape))
+    plain = Method.parse("two_stage").fit(setting, base, FINETUNE).predict(setting)
+    truth = [np.broadcast_to(x, allowed.shape) for x in (setting.T_true, setting.A_true)]
+    for knows, known in (("time", (True, False)), ("reliability", (False, True)), ("both", (True, True))):
+        trained = Method.parse({"kind": "oracle", "knows": knows, "rule": "expected_cost"}).fit(setting, base, FINETUNE)
+        for value, true, predicted, is_known in zip(trained.predict(setting), truth, plain, known, strict=True):
+            np.testing.assert_array_equal(value[allowed], (true if is_known else predicted)[allowed])
+        assert (trained.calibration.log_sd == 0).all() == known[0]
+        assert (trained.calibration.a_sd == 0).all() == known[1]
+    reference = Reference.of(setting, 50)
+    best = round_metrics(trained.plan(setting, reference.rounds), reference, price=setting.price)
+    assert best["penalised_excess"].max() < 1e-9  # both known, at the metric's own price: nothing is left to lose

@@ -19,15 +19,15 @@ from mfcp.matching.problem import Floats, Ints
 from mfcp.methods.pretrain import Pretrained
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration
-from mfcp.predictors.forecast import Forecaster, Mixture
+from mfcp.predictors.forecast import Forecaster, Known, Mixture
 from mfcp.predictors.heads import Heads
 from mfcp.registry import FamilyField, Registered, import_members
 from mfcp.rules.base import Belief, Rule
 from mfcp.rules.point import Point
 from mfcp.threads import one_thread
 
-Learned = Heads | Mixture
-"""What predicts: heads that decisions were descended through, or a mean of forecasts."""
+Learned = Heads | Mixture | Known
+"""What predicts: heads that decisions are descended through, a mean of forecasts, or the truth."""
 
 
 class FinetuneRules(BaseModel):
@@ -160,6 +160,8 @@ class Trained:
     def _predictor(self) -> dict[str, Any]:
         if isinstance(self.heads, Heads):
             return {"predictor": self.heads.predictor.spec()}
+        if isinstance(self.heads, Known):
+            return {}
         return {"forecasts": {name: own.spec() for name, own in self.heads.forecasters.items()}}
 
     @staticmethod
@@ -189,6 +191,8 @@ class Trained:
 def _restored(content: dict[str, Any], state: dict[str, torch.Tensor]) -> Learned:
     if "forecasts" in content:
         return Mixture.restored({k: Forecaster.parse(v) for k, v in content["forecasts"].items()}, state)
+    if "predictor" not in content:
+        return Known(state["T"], state["A"])
     seeds = [(seed,) for seed in content["seeds"]]
     heads = Heads(Predictor.parse(content["predictor"]), content["features"], len(content["clusters"]), seeds)
     heads.load_state_dict(state)
