@@ -186,6 +186,18 @@ class Nce(PlanLoss):
         return choice.predicted.gather(-1, choice.target).squeeze(-1) - mean
 
 
+class Map(PlanLoss):
+    """max_p of (Ĉ - C)_p* - (Ĉ - C)_p, the contrast with the plan that Ĉ most underrates: MAP of [Mulamba2021]_."""
+
+    name: ClassVar[str] = "map"
+
+    def of(self, choice: Choice, generators: Sequence[torch.Generator]) -> Tensor:
+        """See `PlanLoss.of`."""
+        gap = choice.predicted - choice.true
+        least = gap.masked_fill(choice.true >= FORBIDDEN, torch.inf).amin(-1)
+        return gap.gather(-1, choice.target).squeeze(-1) - least
+
+
 class Listwise(PlanLoss):
     """Cross-entropy of softmin(C / temperature) and softmin(Ĉ / temperature) over all plans: ListNet [Mandi2022]_."""
 
