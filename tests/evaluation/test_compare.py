@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mfcp.evaluation.compare import paired_bootstrap, summarise, t_interval
+from mfcp.errors import DataError
+from mfcp.evaluation.compare import draw_blocks, resample, summarise, t_interval
+from mfcp.evaluation.metrics import per_seed
 
 
 def rounds(shift, *, seeds=6, count=50, settings=("A", "B"), spread=0.3):
@@ -23,11 +25,13 @@ def rounds(shift, *, seeds=6, count=50, settings=("A", "B"), spread=0.3):
                             "setting": setting, "method": method, "seed": seed, "round": range(count),
                             "penalised_excess": factor * level * noise,
                             "regret": factor * level * noise,
+                            "makespan": 1.0 + factor * level * noise,
+                            "optimal_makespan": 1.0,
                         }
                     )
                 )  # fmt: skip
     table = pd.concat(rows, ignore_index=True)
-    return table, table.groupby(["setting", "method", "seed"], sort=False).mean().reset_index()
+    return table, per_seed(table)
 
 
 def test_t_interval_is_scipys():
@@ -80,12 +84,78 @@ def test_without_the_baseline_there_are_no_ratios():
     assert "vs_tsm" not in summary["A"]["other"]
 
 
-def test_bootstrap_draws_rounds_within_seeds_of_both_methods_together():
-    values = np.repeat(np.arange(12.0).reshape(3, 4, 1), 2, axis=2)
-    values[..., 1] *= 2
-    means = paired_bootstrap(values, 200)
-    np.testing.assert_allclose(means[:, 1], 2 * means[:, 0])
-    assert means[0, 0] == values[..., 0].mean()
-    between = values[..., 0].mean(axis=1).var() / 3
-    within = values[..., 0].var(axis=1).mean() / 12
-    assert means[1:, 0].var() == pytest.approx(between + within, rel=0.35)
+def test_draws_match_the_closed_form_of_three_levels():
+    """Variance of a mean whose settings, seeds and rounds are drawn: what varies at each level, by its number."""
+    G, S, R = 4, 3, 5
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(G, 1, 1, 1)) + rng.normal(size=(G, S, 1, 1)) + rng.normal(size=(G, S, R, 1))
+    means = draw_blocks(values, 20_000, np.random.default_rng(0)).mean(axis=1)[:, 0]
+    settings = values.mean(axis=(1, 2)).var() / G
+    seeds = values.mean(axis=2).var(axis=1).mean() / (G * S)
+    rounds = values.var(axis=2).mean() / (G * S * R)
+    assert means.mean() == pytest.approx(values.mean(), abs=4 * means.std() / 20_000**0.5)
+    assert means.var() == pytest.approx(settings + seeds + rounds, rel=0.05)
+
+
+def test_what_is_stacked_is_drawn_together():
+    values = np.random.default_rng(0).normal(size=(2, 3, 4, 1))
+    means = draw_blocks(np.concatenate([values, 2 * values], axis=3), 50, np.random.default_rng(0))
+    np.testing.assert_allclose(means[..., 1], 2 * means[..., 0], atol=1e-12)
+
+
+def test_a_draw_of_a_mean_stays_within_what_was_drawn():
+    """Weights of a seed's rounds add to one, and every block comes from one seed."""
+    values = np.repeat(np.arange(6.0).reshape(2, 3, 1, 1), 4, axis=2)
+    means = draw_blocks(values, 100, np.random.default_rng(0))
+    assert set(means.round(9).ravel()) == set(range(6))
+    for group in means.reshape(100, 2, 3):  # seeds of one drawn setting are that setting's
+        assert all(len({int(v) // 3 for v in own}) == 1 for own in group.round())
+
+
+def test_settings_that_differ_widen_the_pooled_interval():
+    """Two settings a factor of four apart: as many independent seeds would give an interval that is far too narrow."""
+    table, _ = rounds(0.9, seeds=8, settings=("A", "B", "C", "D"), spread=0.1)
+    table.loc[table["setting"].isin(["C", "D"]), ["penalised_excess", "regret"]] *= 4
+    own = summarise(table, per_seed(table), bootstrap=500)["pooled"]["tsm"]["penalised_excess"]
+    unclustered = t_interval(per_seed(table).query("method == 'tsm'")["penalised_excess"].to_numpy())
+    assert own["mean"] == pytest.approx(unclustered["mean"])
+    assert own["ci_high"] - own["ci_low"] > 1.5 * (unclustered["ci_high"] - unclustered["ci_low"])
+
+
+def test_ratios_of_any_two_with_their_p_value():
+    table, _ = rounds(0.8)
+    sample = resample(table, 400)
+    ratio = sample.ratio("other", "tsm", "penalised_excess")
+    back = sample.ratio("tsm", "other", "penalised_excess")
+    assert ratio["mean"] * back["mean"] == pytest.approx(1.0)
+    assert ratio["p"] == back["p"] == 1 / 400  # the floor: no resample is on the other side of 1
+    same = resample(rounds(1.0)[0], 400).ratio("other", "tsm", "penalised_excess")
+    assert same["ci_low"] < 1 < same["ci_high"]
+    assert same["p"] > 0.05
+
+
+def test_a_ratio_of_sums_is_formed_per_seed():
+    """Relative regret and its ratio agree with the table of seeds, whose makespans have different levels."""
+    table, _ = rounds(0.8)
+    for seed in range(6):
+        table.loc[table["seed"] == seed, ["makespan", "optimal_makespan"]] *= 10.0**seed
+    seeds = per_seed(table)
+    mean = seeds.groupby("method")["relative_regret"].mean()
+    sample = resample(table, 100)
+    assert sample.interval("other", "relative_regret")["mean"] == pytest.approx(mean["other"])
+    ratio = sample.ratio("other", "tsm", "relative_regret")
+    assert ratio["mean"] == pytest.approx(mean["other"] / mean["tsm"])
+    assert ratio["ci_low"] < 0.8 < ratio["ci_high"]
+
+
+def test_the_order_of_a_table_does_not_matter():
+    table, _ = rounds(0.8)
+    shuffled = table.sample(frac=1, random_state=0)
+    one, two = (resample(t, 50).ratio("other", "tsm", "regret")["mean"] for t in (table, shuffled))
+    assert one == pytest.approx(two)
+
+
+def test_methods_on_different_rounds_are_refused():
+    table, _ = rounds(0.8)
+    with pytest.raises(DataError, match="evaluate all of them on the same"):
+        resample(table.iloc[:-1], 50)

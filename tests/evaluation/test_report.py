@@ -43,8 +43,9 @@ def test_summary_is_plain_json_with_the_contracts_shape(compared):
     assert set(summary) == {"A", "B", "pooled"}
     for methods in summary.values():
         for metrics in methods.values():
-            for value in metrics.values():
-                assert set(value) == {"mean", "std", "ci_low", "ci_high", "n"}
+            for name, value in metrics.items():
+                tested = {"p"} if name in ("vs_tsm", "regret_vs_tsm") else set()
+                assert set(value) == {"mean", "std", "ci_low", "ci_high", "n"} | tested
     names = set(summary["A"]["mfcp_ad"])
     contract = {"regret", "relative_regret", "penalised_excess", "regret_equal_violation", "regret_equal_shortfall",
                 "reliability", "violation_rate", "shortfall", "utilization", "vs_tsm"}  # fmt: skip

@@ -15,8 +15,18 @@ from mfcp.paper.results import HELD_OUT
 PANELS = ("penalised_excess", "relative_regret", "reliability", "utilization")
 
 
+def names(results: dict[str, Any]) -> list[str]:
+    """The files that `draw` writes."""
+    return [
+        file
+        for name, experiment in results["experiments"].items()
+        for data in dict.fromkeys(entry["data"] for entry in experiment["entries"])
+        for file in (f"{name}-{data}.png", *([] if experiment["swept"] else [f"{name}-{data}-ratios.png"]))
+    ]
+
+
 def draw(results: dict[str, Any], folder: Path) -> None:
-    """One PNG per experiment and data set, named as `names` says."""
+    """One PNG per experiment and data set, and one of ratios where nothing is swept; see `names`."""
     for name, experiment in results["experiments"].items():
         for data in results["data"]:
             entries = [entry for entry in experiment["entries"] if entry["data"] == data]

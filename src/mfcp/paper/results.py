@@ -50,8 +50,9 @@ def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str
     rules = plan.base.section("evaluate")
     result = {
         "study": {
-            "seeds": study.seeds, "settings": study.settings, "tuning": list(study.tuning), "ours": list(study.ours),
-            "baselines": list(study.baselines), "rounds": rules.rounds, "price": rules.shortfall_price,
+            "seeds": study.seeds, "settings": study.settings, "tuning": list(study.tuning),
+            "ours": list(study.ours), "baselines": list(study.baselines), "ceilings": list(study.ceilings),
+            "rounds": rules.rounds, "price": rules.shortfall_price,
             "clusters": plan.base.section("featurize").clusters, "tasks": plan.base.section("matching").tasks,
             "steps": plan.base.section("finetune").steps,
         },

@@ -86,6 +86,7 @@ class Study(BaseModel):
     methods: dict[str, Any] = Field({}, description="rows beside those of params.yaml")
     ours: tuple[str, ...]
     baselines: tuple[str, ...]
+    ceilings: tuple[str, ...] = Field((), description="rows with knowledge that no method has")
     experiments: dict[str, Experiment]
     example: Example
     goals: tuple[Goal, ...] = ()
@@ -142,7 +143,7 @@ class Plan:
         study, known = self.study, self.base.methods
         lists = {f"experiments.{name}.rows": each.rows for name, each in study.experiments.items()}
         lists |= {f"experiments.{name}.figure": each.figure for name, each in study.experiments.items()}
-        for key, labels in {OURS: study.ours, BASELINES: study.baselines, **lists}.items():
+        for key, labels in {OURS: study.ours, BASELINES: study.baselines, "ceilings": study.ceilings, **lists}.items():
             for label in labels:
                 if label not in known:
                     raise SettingsError(f"{key}: no method '{label}'; known: {', '.join(known)}")
