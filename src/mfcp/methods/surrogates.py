@@ -134,7 +134,7 @@ class FenchelYoung(PlanLoss):
     """Ĉ_p* - E min_p (Ĉ + sigma Z)_p with normal Z: gradient e_p* - E e_argmin, by Monte Carlo [Berthet2020]_."""
 
     name: ClassVar[str] = "fenchel_young"
-    sigma: float = Field(0.1, gt=0, description="deviation of the noise on a plan's cost, in makespans")
+    sigma: float = Field(0.2, gt=0, description="deviation of the noise on a plan's cost, in makespans")
     samples: int = Field(8, ge=1, description="draws per round and step")
 
     def of(self, choice: Choice, generators: Sequence[torch.Generator]) -> Tensor:
@@ -153,8 +153,8 @@ class Perturbed(PlanLoss):
     """
 
     name: ClassVar[str] = "perturbed"
-    sigma: float = Field(0.05, gt=0, description="deviation of the noise on log t, and on a")
-    samples: int = Field(8, ge=2, description="draws per round and step")
+    sigma: float = Field(0.1, gt=0, description="deviation of the noise on log t, and on a")
+    samples: int = Field(16, ge=2, description="draws per round and step")
 
     def of(self, choice: Choice, generators: Sequence[torch.Generator]) -> Tensor:
         """See `PlanLoss.of`."""
@@ -233,7 +233,7 @@ class Imle(PlanLoss):
 
     name: ClassVar[str] = "imle"
     lam: float = Field(1.0, gt=0, description="step towards the target distribution")
-    sigma: float = Field(0.1, gt=0, description="scale of the noise on a plan's cost, in makespans")
+    sigma: float = Field(0.03, gt=0, description="scale of the noise on a plan's cost, in makespans")
     samples: int = Field(8, ge=1, description="draws per round and step")
 
     def of(self, choice: Choice, generators: Sequence[torch.Generator]) -> Tensor:
