@@ -52,7 +52,7 @@ def solve_rounds(
             X, p, q, steps, residual,
         )  # fmt: skip
 
-    _over_rounds(work, B, M * N + _OVERHEAD)
+    over_rounds(work, B, M * N + _OVERHEAD)
     return DualPoint(*(torch.from_numpy(value) for value in (X, p, q, steps, residual)))
 
 
@@ -68,7 +68,7 @@ def respond(problem: RelaxedProblem, X: Tensor, p: Tensor, q: Tensor, G: Tensor)
     def work(first: int, last: int) -> None:
         respond_range(T, A, *values, REFINEMENTS, first, last, grad_T, grad_A)  # type: ignore[call-arg]
 
-    _over_rounds(work, B, (M * N + _OVERHEAD) // 12)  # one step, not a dozen
+    over_rounds(work, B, (M * N + _OVERHEAD) // 12)  # one step, not a dozen
     return torch.from_numpy(grad_T), torch.from_numpy(grad_A)
 
 
@@ -91,7 +91,7 @@ def descend(
             T, A, mask, *values, *curve, max_steps, tolerance, first, last, X, steps, residual, value
         )
 
-    _over_rounds(work, len(X), M * N + _OVERHEAD)
+    over_rounds(work, len(X), M * N + _OVERHEAD)
     return torch.from_numpy(X), torch.from_numpy(steps), torch.from_numpy(residual), torch.from_numpy(value)
 
 
@@ -99,7 +99,7 @@ def _array(value: Tensor) -> np.ndarray:
     return value.detach().contiguous().numpy()
 
 
-def _over_rounds(work: Callable[[int, int], None], rounds: int, size: int) -> None:
+def over_rounds(work: Callable[[int, int], None], rounds: int, size: int) -> None:
     """work(first, last) over all rounds, on as many threads as torch may use and the work is worth."""
     threads = min(torch.get_num_threads(), rounds, max(1, rounds * size // _WORTH))
     if threads == 1:

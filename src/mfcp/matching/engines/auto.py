@@ -7,11 +7,13 @@ from typing import ClassVar
 from mfcp.matching.engines.base import Engine
 from mfcp.matching.engines.dual import Dual
 from mfcp.matching.engines.exact import Enumerate, Milp
+from mfcp.matching.engines.search import Search
 from mfcp.matching.exact import few_plans
 from mfcp.matching.problem import Floats, MatchingProblem
 
 _PAIRS = 400  # entries up to which HiGHS proves an optimum in seconds
 _FEW_TASKS, _FEW_PAIRS = 4, 2000  # per cluster: up to so many HiGHS still does, and prices say little about plans
+_MANY_ROUNDS, _MANY_SIZE = 16, 2000  # M² N up to which plans a millisecond apart from HiGHS's are as good
 _SECONDS = 2.0  # that HiGHS needs to be worth a start
 
 
@@ -21,10 +23,12 @@ class Auto(Engine):
     name: ClassVar[str] = "auto"
 
     def resolve(self, problem: MatchingProblem, price: Floats | None, time_limit: float) -> Engine:
-        """All plans where they are few, HiGHS where it ends in seconds, else prices and search."""
+        """All plans if few; if many rounds, milliseconds; HiGHS where it ends in seconds; else prices and search."""
         if few_plans(problem):
             return Enumerate()
         M, N = problem.clusters, problem.tasks
+        if len(problem.T) >= _MANY_ROUNDS and M * M * N <= _MANY_SIZE and not problem.extended:
+            return Search()
         small = M * N <= _PAIRS or (M * N <= _FEW_PAIRS and N <= _FEW_TASKS * M)
         if small and problem.zeta is None and time_limit >= _SECONDS:
             return Milp()
