@@ -28,6 +28,8 @@ STUDY = Path(__file__).with_name("study.yaml")
 PARAMS = Path(__file__).parents[2] / "params.yaml"
 SOURCE = {"kind": "emulator"}
 
+pytestmark = pytest.mark.xdist_group("paper")  # one reference for all
+
 
 def params(**methods):
     content = yaml.safe_load(PARAMS.read_text())
@@ -124,7 +126,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
 def test_a_failing_job_is_named_and_the_others_go_on(tmp_path, monkeypatch, capsys):
     """Rounds of 60 tasks need more validation tasks than there are: the command says so and exits with 1."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/at/all.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////dev/null/none.db")
     monkeypatch.setattr("mfcp.paper.running.processes", lambda workers: in_this_process())
     content = yaml.safe_load(STUDY.read_text())
     content["experiments"]["tasks"]["sweep"] = {"tasks": [2, 60]}

@@ -53,28 +53,28 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.paper.tracking import track
     from mfcp.progress import progress
 
-    plan = _plan(options)
+    plan, out = _plan(options), options.out.resolve()
     workers = options.workers or os.cpu_count() or 1
     experiments = _listed("--only", options.only, tuple(plan.study.experiments))
     every = tuple(dict.fromkeys(s for name in experiments for s in plan.settings_of(name)))
     settings = _listed("--settings", options.settings, every)
     logs = {PLATFORM: plan.base.content["ingest"]["source"], **_logs(options.data)}
     jobs = plan_jobs(plan, logs, experiments, settings)
-    with running.alone(options.out):
+    with running.alone(out):
         failed = running.run_jobs(
             jobs,
-            options.out,
+            out,
             lambda: running.dask_workers(options.scheduler) if options.scheduler else running.processes(workers),
         )
         with progress("statistics"):
-            results = gather(plan, jobs, options.out, experiments)
-        write_report(results, options.out)
-        track(plan, jobs, results, options.out)
+            results = gather(plan, jobs, out, experiments)
+        write_report(results, out)
+        track(plan, jobs, results, out)
         if failed:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
             raise MfcpError(f"{len(failed)} of {len(jobs)} jobs failed ({reasons}); run again to repeat only these")
         if options.publish:
-            publish(options.out, Path("docs"))
+            publish(out, Path("docs"))
 
 
 def _plan(options: argparse.Namespace) -> Plan:

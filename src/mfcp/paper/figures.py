@@ -62,7 +62,6 @@ def lines(entries: list[dict[str, Any]], swept: str, rows: list[str], path: Path
         better = "lower" if METRICS[metric].better == "low" else "higher"
         axis.set_title(f"{metric.replace('_', ' ')} ({better} is better)", fontsize=10)
         axis.set_xticks(x)
-    names = {"tasks": "N, tasks of a round", "zeta_floor": "floor of zeta (1: no gain from running side by side)"}
-    figure.supxlabel(names[swept], fontsize=10)
+        axis.set_xlabel({"tasks": "N, tasks of a round", "zeta_floor": "floor of zeta"}[swept])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(8, len(rows)), fontsize=9)
     plots.save(figure, path)

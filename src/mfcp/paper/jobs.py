@@ -92,7 +92,7 @@ def plan_jobs(
     seed = plan.base.section("ingest").seed
     for data, source in logs.items():
         content = {"data": _contents(source), "seed": seed, **sections}
-        study = Job(f"{data}-study", "study", content, source=source)
+        study = Job(f"{data}-study", "study", content, source=_placed(source))
         studies.append(study)
         for name in experiments:
             for value in plan.study.experiments[name].values:
@@ -175,6 +175,14 @@ def _compare(job: Job, out: Path, folder: Path) -> dict[str, Any]:
         with replacing(folder / path) as temporary:
             table.to_parquet(temporary, index=False)
     return {"fit": fit, "seeds": len(setting.seeds)}
+
+
+def _placed(source: dict[str, Any]) -> dict[str, Any]:
+    """A source whose files are named from the root, for workers that start elsewhere."""
+    return {
+        key: str(Path(value).resolve()) if key != "kind" and isinstance(value, str) and Path(value).exists() else value
+        for key, value in source.items()
+    }
 
 
 def _contents(source: dict[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def page(results: dict[str, Any]) -> str:
         *_example(results["example"]),
     ]
     for name, experiment in results["experiments"].items():
-        lines += [f"## {experiment['title']}", ""]
+        lines += [f"## {experiment['title']}", "", *_changes(experiment["changes"])]
         for data in results["data"]:
             entries = [entry for entry in experiment["entries"] if entry["data"] == data]
             if entries:
@@ -104,6 +104,11 @@ def _goals(results: dict[str, Any]) -> list[str]:
 
 def _labels(results: dict[str, Any], kind: str) -> str:
     return ", ".join(f"`{label}`" for label in results["study"][kind])
+
+
+def _changes(changes: dict[str, dict[str, Any]]) -> list[str]:
+    own = [f"`{section}.{key}: {value}`" for section, values in changes.items() for key, value in values.items()]
+    return [f"Other than in params.yaml: {', '.join(own)}.", ""] if own else []
 
 
 def _experiment(

@@ -44,6 +44,7 @@ def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str
         found[name] = {
             "title": own.title,
             "swept": own.swept,
+            "changes": own.changes,
             "figure": list(own.figure or plan.rows(name)),
             "entries": [entry for entry in entries if entry],
         }

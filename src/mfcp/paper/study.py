@@ -16,6 +16,8 @@ from mfcp.settings import Settings
 DEFAULT = Path(__file__).with_name("study.yaml")
 OURS, BASELINES = "ours", "baselines"  # in a goal: the best of that list, chosen on validation rounds
 
+CHANGEABLE = ("matching", "pretrain", "finetune", "evaluate")  # sections of params.yaml, by experiment
+
 Section = dict[str, Any]
 
 
@@ -32,6 +34,11 @@ class Experiment(BaseModel):
     evaluate: Section = {}
     sweep: dict[Literal["tasks", "zeta_floor"], tuple[float, ...]] = Field({}, max_length=1)
     figure: tuple[str, ...] = Field((), description="rows that are drawn; none: all")
+
+    @property
+    def changes(self) -> dict[str, Section]:
+        """What differs from params.yaml, by section."""
+        return {name: own for name in CHANGEABLE if (own := getattr(self, name))}
 
     @property
     def swept(self) -> str | None:
@@ -167,7 +174,7 @@ class Plan:
         for name, experiment in study.experiments.items():
             for value in experiment.values:
                 settings = self.settings(name, value)
-                for section in ("matching", "pretrain", "finetune", "evaluate"):
+                for section in CHANGEABLE:
                     settings.section(section)
 
     def rows(self, experiment: str) -> tuple[str, ...]:
@@ -182,8 +189,7 @@ class Plan:
     def settings(self, experiment: str, value: float | None) -> Settings:
         """The params of an experiment's unit of work; `methods` holds its rows alone."""
         own = self.study.experiments[experiment]
-        sections = ("matching", "pretrain", "finetune", "evaluate")
-        content = _layered(self.base.content, {name: getattr(own, name) for name in sections})
+        content = _layered(self.base.content, {section: {} for section in CHANGEABLE} | own.changes)
         if value is not None and own.swept is not None:
             whole = own.swept == "tasks" and float(value).is_integer()
             content["matching"] = {**content["matching"], own.swept: int(value) if whole else value}
