@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,12 +61,9 @@ def run(options: argparse.Namespace) -> None:
     settings = _listed("--settings", options.settings, every)
     logs = {PLATFORM: plan.base.content["ingest"]["source"], **_logs(options.data)}
     jobs = plan_jobs(plan, logs, experiments, settings)
-    with running.alone(out):
-        failed = running.run_jobs(
-            jobs,
-            out,
-            lambda: running.dask_workers(options.scheduler) if options.scheduler else running.processes(workers),
-        )
+    cluster = running.dask_workers(options.scheduler) if options.scheduler else None
+    with running.alone(out), cluster or nullcontext(lambda: running.processes(workers)) as open_workers:
+        failed = running.run_jobs(jobs, out, open_workers)
         with progress("statistics"):
             results = gather(plan, jobs, out, experiments)
         write_report(results, out)

@@ -140,8 +140,9 @@ def _follow_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def dask_workers(address: str) -> tuple[Executor, int]:
-    """Workers of a Dask cluster that see the same files; start them with `--nthreads 1`.
+@contextmanager
+def dask_workers(address: str) -> Iterator[Callable[[], tuple[Executor, int]]]:
+    """What opens the workers of a Dask cluster that see the same files; start them with `--nthreads 1`.
 
     Raises:
         SettingsError: the extra `distributed` is missing, or no scheduler with workers answers.
@@ -156,6 +157,7 @@ def dask_workers(address: str) -> tuple[Executor, int]:
         client.wait_for_workers(1, timeout=_PATIENCE)
     except (OSError, ValueError, TimeoutError) as error:
         raise SettingsError(f"--scheduler {address}: {error}; expected tcp://HOST:PORT of `dask scheduler`") from None
-    width = sum(client.nthreads().values())
-    executor: Executor = client.get_executor(pure=False)
-    return executor, width
+    try:
+        yield lambda: (client.get_executor(pure=False), sum(client.nthreads().values()))
+    finally:
+        client.close()
