@@ -20,7 +20,8 @@ from mfcp.registry import FamilyField
 from mfcp.rules.base import Rule
 from mfcp.rules.priced import Priced
 
-MOST_PLANS = 10_000  # 32 rounds × 10 seeds of so many plans are 26 MB, and a step holds some tens of such arrays
+# 13 MB per array for 32 rounds × 10 seeds; `perturbed` holds some ten arrays times its 16 samples: 2 GB
+MOST_PLANS = 10_000
 
 
 class PlanLosses(Finetuned):
