@@ -1,13 +1,24 @@
 """Expected-cost matching against Monte Carlo, against certainty, and local search against enumeration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mfcp.matching import expected
-from mfcp.matching.expected import Moments, expected_maximum, expected_shortfall, least_expected_cost
+from mfcp.matching.expected import (
+    Moments,
+    cost_bound,
+    expected_maximum,
+    expected_plans,
+    expected_shortfall,
+    least_expected_cost,
+    least_expected_makespan,
+)
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
+from mfcp.matching.speedup import SpeedUp
 
 
 def moments(seed=0, rounds=20, clusters=3, tasks=5, spread=0.3, zeta=None):
@@ -67,21 +78,100 @@ def test_over_draws_from_the_belief_it_costs_less_than_the_point_plan():
     assert own < 0.97 * other
 
 
-@pytest.mark.parametrize("zeta", [None, np.linspace(1.0, 0.6, 6)[None].repeat(3, axis=0)])
-def test_local_search_is_near_enumeration_and_never_forbidden(monkeypatch, zeta):
-    m = moments(rounds=60, zeta=zeta)
-    best = least_expected_cost(m, price=4.0)
-    start = MatchingProblem(m.time, m.reliability, m.gamma, m.allowed, zeta)
-    point = solve_or_fall_back(start)
-    found = expected._local_search(m, point.assignment, point.makespan, 4.0)
+def cost_of(m, plan, unit, price=4.0):
+    """Expected cost of plans (B, N) from the readable formulas."""
+    onehot = plan[:, None] == np.arange(m.time.shape[1])[:, None]
+    totals = [np.where(onehot, values, 0.0).sum(axis=-1)[..., None] for values in expected._channels(m)]
+    span, short = expected._score(totals, m, unit, None)
+    return (span + price * short)[:, 0]
 
-    def cost(plan):
-        onehot = (plan[:, None] == np.arange(3)[:, None]).astype(float)[..., None, :]
-        totals = [(np.where(np.isfinite(c), c, 0)[..., None, :] * onehot).sum(-1) for c in expected._channels(m)]
-        return expected._score(totals, m, point.makespan, 4.0)[:, 0]
 
-    assert np.take_along_axis(m.allowed, found[:, None], axis=1).all()
-    assert (cost(found) >= cost(best) - 1e-9).all()
-    assert (cost(found) <= cost(point.assignment) + 1e-9).all()
-    assert np.mean(cost(found) <= cost(best) + 1e-9) > 0.8
-    assert cost(found).mean() <= 1.03 * cost(best).mean()
+def curve(clusters, tasks):
+    return SpeedUp().table(clusters, tasks)
+
+
+@pytest.mark.parametrize("zeta", [None, curve(3, 5)])
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+def test_local_search_is_near_enumeration_and_never_forbidden(monkeypatch, zeta, spread):
+    m = moments(rounds=60, zeta=zeta, spread=spread)
+    best = expected_plans(m, price=4.0)
+    monkeypatch.setattr(expected, "_FEW", 0)
+    found = expected_plans(m, price=4.0)
+    assert np.take_along_axis(m.allowed, found.assignment[:, None], axis=1).all()
+    np.testing.assert_allclose(best.cost, cost_of(m, best.assignment, best.unit), rtol=1e-12)
+    np.testing.assert_allclose(found.cost, cost_of(m, found.assignment, best.unit), rtol=1e-9)
+    assert (found.cost >= best.cost - 1e-9).all()
+    assert np.mean(found.cost <= best.cost + 1e-9) > 0.95
+    assert found.cost.mean() <= 1.001 * best.cost.mean()
+
+
+@pytest.mark.parametrize("zeta", [None, curve(3, 20)])
+def test_rounds_of_twenty_tasks_cost_less_than_their_point_plans_and_more_than_the_bound(zeta):
+    m = moments(rounds=20, tasks=20, zeta=zeta)
+    found = expected_plans(m, price=4.0)
+    point = solve_or_fall_back(m.point())
+    assert (found.cost <= cost_of(m, point.assignment, found.unit) + 1e-9).all()
+    assert found.cost.mean() < 0.98 * cost_of(m, point.assignment, found.unit).mean()
+    assert (cost_bound(m, found.unit, price=4.0) <= found.cost).all()
+    np.testing.assert_array_equal(least_expected_cost(m.take(slice(3, 5)), price=4.0)[0], found.assignment[3])
+
+
+@pytest.mark.parametrize("zeta", [None, curve(10, 400)])
+def test_rounds_of_hundreds_of_tasks_start_from_certified_plans(zeta):
+    rng = np.random.default_rng(5)
+    shape = (1, 10, 400)
+    time = rng.lognormal(size=shape)
+    deviation = np.full(shape, 0.05)
+    m = Moments(
+        time, (0.3 * time) ** 2, rng.uniform(0.6, 1, shape), deviation**2, np.array([0.9]), np.ones(shape, bool), zeta
+    )
+    found = expected_plans(m, price=4.0)
+    point = solve_or_fall_back(m.point())
+    bound = cost_bound(m, found.unit, price=4.0)
+    np.testing.assert_allclose(found.cost, cost_of(m, found.assignment, found.unit), rtol=1e-9)
+    assert found.cost < cost_of(m, point.assignment, found.unit)
+    assert bound <= found.cost
+    assert found.cost <= 1.12 * bound
+
+
+@pytest.mark.parametrize("tasks", [5, 16, 250])
+def test_the_promise_is_kept_as_often_as_stated(tasks):
+    """Beliefs that are exactly right: the share of rounds below gamma is alpha at most, within binomial error."""
+    rounds, alpha = (1, 0.1) if tasks == 250 else (40, 0.2)
+    rng = np.random.default_rng(tasks)
+    m = moments(seed=tasks, rounds=rounds, tasks=tasks, spread=0.5)
+    m = replace(m, gamma=0.97 * m.point().reachable_gamma() - 0.01)
+    plan, held = least_expected_makespan(m, alpha=alpha)
+    assert np.take_along_axis(m.allowed, plan[:, None], axis=1).all()
+    assert held.all()
+    draws = 4000 // rounds * 10
+    mean, deviation = (
+        np.take_along_axis(v, plan[:, None], axis=1)[:, 0] for v in (m.reliability, np.sqrt(m.reliability_variance))
+    )
+    drawn = rng.normal(mean, deviation, (draws, rounds, tasks)).mean(axis=-1)
+    missed = (drawn < m.gamma).mean(axis=0)
+    assert (missed <= alpha + 4 * np.sqrt(alpha * (1 - alpha) / draws)).all()
+    point = np.take_along_axis(m.reliability, solve_or_fall_back(m.point()).assignment[:, None], axis=1)[:, 0]
+    assert missed.max() > 0.2 * alpha  # the constraint is used, not just kept
+    assert (rng.normal(point, deviation, (draws, rounds, tasks)).mean(axis=-1) < m.gamma).mean() > 1.3 * missed.mean()
+
+
+def test_chance_search_agrees_with_enumeration_and_falls_back_alike(monkeypatch):
+    m = moments(seed=4, rounds=60, tasks=6)
+    m = replace(m, gamma=np.linspace(0.8, 0.98, 60))
+    best, held = least_expected_makespan(m, alpha=0.1)
+    assert held.any()
+    assert not held.all()
+    monkeypatch.setattr(expected, "_FEW", 0)
+    found, also = least_expected_makespan(m, alpha=0.1)
+    assert not (also & ~held).any()
+    assert np.mean(also == held) > 0.95
+    assert np.mean((found == best).all(axis=1)) > 0.9
+
+
+def test_an_even_chance_without_uncertainty_is_the_point_plan():
+    certain = moments(spread=0.0, tasks=6)
+    plan, held = least_expected_makespan(certain, alpha=0.5)
+    point = solve_or_fall_back(certain.point())
+    np.testing.assert_array_equal(held, point.status == "optimal")
+    np.testing.assert_array_equal(plan, point.assignment)

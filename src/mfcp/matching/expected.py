@@ -14,12 +14,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfcp.matching.exact import ENUMERATE_AT_MOST, all_plans
-from mfcp.matching.planning import solve_or_fall_back
-from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem
+from mfcp.matching.exact import all_plans
+from mfcp.matching.planning import FALLBACK_PRICE, solve, solve_or_fall_back
+from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem
 
 _CHUNK = 1_000_000  # (rounds, plans) entries worked on at once
-_SWEEPS = 200  # local search stops long before; each sweep takes the best move or swap of every round
+_FEW = 5000  # plans up to which all are looked at: some milliseconds, as the search takes
+_KICKS = 600  # descents from perturbed plans, per round and over its tasks
+_MANY_TASKS = 200  # above it plans start from the certified engine at several targets and are polished
+_STEP = 0.8  # between those targets, in deviations of the plan's reliability
+_TARGETS = 3  # at most
+_START = {"kind": "dual", "target": 1e-3}  # the means are not known better
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,16 @@ class Moments:
     allowed: Bools
     zeta: Floats | None = None
 
+    def point(self) -> MatchingProblem:
+        """The problem that takes the means for the truth."""
+        return MatchingProblem(
+            np.where(self.allowed, self.time, 1.0),
+            self.reliability,
+            np.clip(self.gamma, 0.0, 1.0),
+            self.allowed,
+            self.zeta,
+        )
+
     def take(self, part: slice) -> Moments:
         """The rounds of a slice."""
         return Moments(
@@ -55,30 +70,173 @@ class Moments:
         )
 
 
+@dataclass(frozen=True)
+class ExpectedPlan:
+    """Plans under uncertainty.
+
+    Attributes:
+        assignment: (B, N).
+        cost: (B,) expected makespan / unit + price · expected shortfall.
+        unit: (B,) seconds.
+    """
+
+    assignment: Ints
+    cost: Floats
+    unit: Floats
+
+
 def least_expected_cost(moments: Moments, *, price: float) -> Ints:
-    """(B, N) plans of least expected cost: enumerated when few, else by local search over moves and swaps.
+    """(B, N) plans of least expected cost; see `expected_plans`."""
+    return expected_plans(moments, price=price).assignment
+
+
+def expected_plans(moments: Moments, *, price: float) -> ExpectedPlan:
+    """Plans of least expected cost: all looked at when few, else local search over moves and swaps.
 
     The unit of the makespan is that of the point plan (`solve_or_fall_back` on the means), so that `price` keeps
-    its meaning of makespans per unit of missing reliability.
+    its meaning of makespans per unit of missing reliability. Rounds of more than 200 tasks start from the certified
+    engine: with reliability's deviation small, the cost is F(gamma') / unit + price · E[shortfall] at the best
+    gamma', with F, the least makespan at mean reliability gamma', convex in it.
     """
-    point = MatchingProblem(
-        np.where(moments.allowed, moments.time, 1.0),
-        moments.reliability,
-        np.clip(moments.gamma, 0.0, 1.0),
-        moments.allowed,
-        moments.zeta,
-    )
-    start = solve_or_fall_back(point)
-    if point.clusters**point.tasks > ENUMERATE_AT_MOST:
-        return _local_search(moments, start.assignment, start.makespan, price)
-    plans, indicator = all_plans(point.clusters, point.tasks)
-    best = np.empty(len(point.T), np.int64)
+    point = moments.point()
+    first = solve_or_fall_back(point)
+    unit = first.makespan
+    if point.clusters**point.tasks <= _FEW:
+        plan, cost, _ = _best_of_all(moments, unit, price, None)
+        return ExpectedPlan(plan, cost, unit)
+    charge = np.full(len(unit), price)
+    if point.tasks <= _MANY_TASKS:
+        plan, cost, _ = _improved(moments, first.assignment, unit, charge, None)
+        return ExpectedPlan(plan, cost, unit)
+    each = [
+        _at_targets(moments.take(slice(b, b + 1)), unit[b : b + 1], price, first.assignment[b : b + 1])
+        for b in range(len(unit))
+    ]
+    return ExpectedPlan(np.concatenate([plan for plan, _ in each]), np.concatenate([cost for _, cost in each]), unit)
+
+
+def cost_bound(moments: Moments, unit: Floats, *, price: float) -> Floats:
+    """(B,) certified lower bound of the expected cost of any plan.
+
+    By Jensen E[max load] >= max E[load] and E[shortfall] >= shortfall of the mean: the least cost is at least that of
+    the priced problem that takes the means for the truth, whose engine certifies a bound.
+    """
+    bound: Floats = solve(moments.point(), price=price * unit).lower_bound / unit
+    return bound
+
+
+def least_expected_makespan(moments: Moments, *, alpha: float) -> tuple[Ints, Bools]:
+    """(B, N) plans of least expected makespan with P(reliability >= gamma) >= 1 - alpha, and (B,) where that is met.
+
+    Under the beliefs the reliability of a plan is taken as normal, with the mean u of its tasks' and the variance
+    q² = Σ σ² / N²: the constraint is u - z q >= gamma with z the (1 - alpha) quantile. Where no plan that meets it is
+    found, the plan of least E[makespan] + 20 · (least makespan of the means) · missing reliability, as
+    `solve_or_fall_back` has it. All plans are looked at when few.
+
+    Args:
+        moments: beliefs.
+        alpha: probability of missing gamma that is accepted, in (0, 0.5].
+    """
+    from scipy.special import ndtri
+
+    quantile = float(-ndtri(alpha))
+    point = moments.point()
+    loose = solve(point.at(0.0))
+    if point.clusters**point.tasks <= _FEW:
+        plan, _, held = _best_of_all(moments, loose.makespan, FALLBACK_PRICE, quantile)
+        return plan, held
+    spread = np.sqrt(_picked(moments.reliability_variance, loose.assignment).sum(axis=1)) / point.tasks
+    target = np.minimum(point.gamma + quantile * spread, point.reachable_gamma())
+    start = solve_or_fall_back(point.at(target)).assignment
+    charge = np.full(len(target), FALLBACK_PRICE)
+    plan, _, held = _improved(moments, start, loose.makespan, charge, quantile)
+    return plan, held
+
+
+def _best_of_all(moments: Moments, unit: Floats, price: float, quantile: float | None) -> tuple[Ints, Floats, Bools]:
+    """`_improved`, with every plan looked at."""
+    plans, indicator = all_plans(*moments.time.shape[1:])
+    best, least, held = np.empty(len(unit), np.int64), np.empty(len(unit)), np.ones(len(unit), bool)
     step = max(1, _CHUNK // len(plans))
-    for low in range(0, len(best), step):
+    for low in range(0, len(unit), step):
         part = slice(low, low + step)
-        totals = [sum_over_tasks(values, indicator) for values in _channels(moments.take(part))]
-        best[part] = _score(totals, moments.take(part), start.makespan[part], price).argmin(axis=1)
-    return plans[best]
+        rounds = moments.take(part)
+        totals = [sum_over_tasks(values, indicator) for values in _channels(rounds)]
+        span, short = _score(totals, rounds, unit[part], quantile)
+        cost = span + price * short
+        if quantile is not None:
+            meets = (short <= SLACK) & np.isfinite(span)
+            held[part] = meets.any(axis=1)
+            cost = np.where(meets.any(axis=1, keepdims=True), np.where(meets, span, np.inf), cost)
+        best[part] = cost.argmin(axis=1)
+        least[part] = np.take_along_axis(cost, best[part, None], axis=1)[:, 0]
+    return plans[best], least, held
+
+
+def _at_targets(moments: Moments, unit: Floats, price: float, first: Ints) -> tuple[Ints, Floats]:
+    """Plan (1, N) and cost (1,) of one round of many tasks: the best of plans at rising targets, each polished.
+
+    Targets rise from gamma until one costs more than the last, each solved from the last one's prices; the plan that
+    pays the price for what the means lack is tried before, for gammas that are not worth their time.
+    """
+    point, charge = moments.point(), np.array([price])
+    priced = solve(point, _START, price=price * unit)
+    best, least, _ = _improved(moments, first, unit, charge, None)
+    plan, cost, _ = _improved(moments, priced.assignment, unit, charge, None)
+    if cost < least:
+        best, least = plan, cost
+    deviation = float(np.sqrt(_picked(moments.reliability_variance, best).sum())) / point.tasks
+    state, last = priced.state, np.inf
+    for step in range(1, _TARGETS + 1 if deviation > 0 else 1):
+        target = point.at(np.minimum(point.gamma + _STEP * step * deviation, point.reachable_gamma() - SLACK))
+        solution = solve(target, _START, start=state)
+        if solution.assignment[0, 0] < 0:
+            break
+        plan, cost, _ = _improved(moments, solution.assignment, unit, charge, None)
+        if cost < least:
+            best, least = plan, cost
+        if cost[0] > last:
+            break
+        state, last = solution.state, float(cost[0])
+    return best, least
+
+
+def _improved(
+    moments: Moments, start: Ints, unit: Floats, charge: Floats, quantile: float | None
+) -> tuple[Ints, Floats, Bools]:
+    """Plans (B, N), costs (B,) and whether the quantile's constraint is met (B,), by the compiled search."""
+    from mfcp.matching.compiled_expected import improve_range
+    from mfcp.matching.fast import over_rounds
+
+    B, M, N = moments.time.shape
+    allowed = np.broadcast_to(moments.allowed, moments.time.shape).swapaxes(1, 2)
+
+    def turned(values: Floats, shut: float) -> Floats:
+        return np.ascontiguousarray(np.where(allowed, np.swapaxes(values, 1, 2), shut), np.float64)
+
+    given = (
+        turned(moments.time, np.inf),
+        turned(moments.time_variance, 0.0),
+        turned(moments.reliability, 0.0),
+        turned(moments.reliability_variance, 0.0),
+        np.zeros((0, 0)) if moments.zeta is None else np.ascontiguousarray(moments.zeta),
+        np.array(moments.gamma, np.float64),
+        np.array(unit, np.float64),
+    )
+    plan, cost, held = np.ascontiguousarray(start, np.int64).copy(), np.empty(B), np.zeros(B, bool)
+
+    def work(first: int, last: int) -> None:
+        asked = -1.0 if quantile is None else quantile
+        improve_range(*given, asked, charge, _KICKS // N, first, last, plan, cost, held)
+
+    over_rounds(work, B, 100 * M * N)
+    return plan, cost, held
+
+
+def _picked(values: Floats, plan: Ints) -> Floats:
+    """(B, N) entries of (B, M, N) that a plan picks."""
+    picked: Floats = np.take_along_axis(values, plan[:, None], axis=1)[:, 0]
+    return picked
 
 
 def sum_over_tasks(values: Floats, indicator: Floats) -> Floats:
@@ -138,53 +296,18 @@ def _channels(moments: Moments) -> list[Floats]:
     ]
 
 
-def _score(totals: list[Floats], moments: Moments, unit: Floats, price: float) -> Floats:
-    """(B, P) expected cost from the per-cluster totals (B, M, P) of `_channels`."""
+def _score(totals: list[Floats], moments: Moments, unit: Floats, quantile: float | None) -> tuple[Floats, Floats]:
+    """E[makespan] / unit and the shortfall (B, P) from the per-cluster totals (B, M, P) of `_channels`."""
     mean, variance, reliable, reliable_variance, count, forbidden = totals
     tasks = moments.time.shape[-1]
     if moments.zeta is not None:
         factor = np.stack([moments.zeta[i][count[:, i].astype(np.int64)] for i in range(count.shape[1])], axis=1)
         mean, variance = mean * factor, variance * factor**2
-    short = expected_shortfall(
-        reliable.sum(axis=1) / tasks, reliable_variance.sum(axis=1) / tasks**2, moments.gamma[:, None]
-    )
-    cost = expected_maximum(mean, variance) / unit[:, None] + price * short
-    result: Floats = np.where(forbidden.sum(axis=1) > 0, np.inf, cost)
-    return result
-
-
-def _local_search(moments: Moments, plan: Ints, unit: Floats, price: float) -> Ints:
-    """Best move or swap of each round until none helps; batched over rounds and neighbours."""
-    channels = _channels(moments)
-    rounds, M, N = moments.time.shape
-    plan = plan.copy()
-    first, second = np.triu_indices(N, 1)
-    everyone = np.arange(rounds)
-    current = np.full(rounds, np.inf)
-    for _ in range(_SWEEPS):
-        onehot = (plan[:, None, :] == np.arange(M)[:, None]).astype(np.float64)
-        totals = []
-        for values in channels:
-            placed = values * onehot  # (B, M, N)
-            base = placed.sum(axis=2)
-            # delta[b, i, j, k]: change of cluster i's total when task j moves to cluster k
-            delta = -np.repeat(placed[..., None], M, axis=3)
-            for k in range(M):
-                delta[:, k, :, k] += values[:, k]
-            to_second = np.take_along_axis(delta[:, :, first], plan[:, None, second, None], axis=3)[..., 0]
-            to_first = np.take_along_axis(delta[:, :, second], plan[:, None, first, None], axis=3)[..., 0]
-            neighbours = np.concatenate([delta.reshape(rounds, M, -1), to_second + to_first], axis=2)
-            totals.append(base[:, :, None] + neighbours)
-        cost = _score(totals, moments, unit, price)
-        best = cost.argmin(axis=1)
-        value = cost[everyone, best]
-        better = value < current - 1e-12
-        if not better.any():
-            break
-        current = np.where(better, value, current)
-        move = better & (best < N * M)
-        plan[move, best[move] // M] = best[move] % M
-        swap = np.flatnonzero(better & (best >= N * M))
-        a, b = first[best[swap] - N * M], second[best[swap] - N * M]
-        plan[swap, a], plan[swap, b] = plan[swap, b], plan[swap, a]
-    return plan
+    u, variance_of_u = reliable.sum(axis=1) / tasks, reliable_variance.sum(axis=1) / tasks**2
+    gamma = moments.gamma[:, None]
+    if quantile is None:
+        short = expected_shortfall(u, variance_of_u, gamma)
+    else:
+        short = np.maximum(gamma - u + quantile * np.sqrt(variance_of_u), 0.0)
+    span: Floats = expected_maximum(mean, variance) / unit[:, None]
+    return np.where(forbidden.sum(axis=1) > 0, np.inf, span), short

@@ -11,6 +11,21 @@ from mfcp.rules.base import Belief, Rule
 _WIDEST = 2.0  # deviation of log time beyond which a log-normal's moments are all tail: e² is a factor of 7 either way
 
 
+def moments_of(belief: Belief, margin: float) -> Moments:
+    """Means and variances of a belief, at gamma + margin: times log-normal, reliabilities as they are."""
+    variance = np.minimum(belief.log_sd, _WIDEST) ** 2
+    mean = belief.T * np.exp(variance / 2)
+    return Moments(
+        time=mean,
+        time_variance=mean**2 * np.expm1(variance),
+        reliability=belief.A,
+        reliability_variance=belief.a_sd**2,
+        gamma=belief.gamma + margin,
+        allowed=belief.allowed,
+        zeta=belief.zeta,
+    )
+
+
 class ExpectedCost(Rule):
     """argmin E[makespan] / unit + price · E[shortfall]; nothing to tune, and every round has a plan.
 
@@ -23,15 +38,4 @@ class ExpectedCost(Rule):
 
     def plan(self, belief: Belief, *, knob: float, price: float, margin: float = 0.0) -> Ints:
         """See `Rule.plan`; there is no knob."""
-        variance = np.minimum(belief.log_sd, _WIDEST) ** 2
-        mean = belief.T * np.exp(variance / 2)
-        moments = Moments(
-            time=mean,
-            time_variance=mean**2 * np.expm1(variance),
-            reliability=belief.A,
-            reliability_variance=belief.a_sd**2,
-            gamma=belief.gamma + margin,
-            allowed=belief.allowed,
-            zeta=belief.zeta,
-        )
-        return least_expected_cost(moments, price=price)
+        return least_expected_cost(moments_of(belief, margin), price=price)

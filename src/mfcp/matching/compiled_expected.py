@@ -1,0 +1,256 @@
+# mypy: allow-untyped-defs, allow-untyped-decorators
+"""Local search under the expected cost of `expected.py`, compiled: moves, swaps and kicks, round by round.
+
+A cluster's state is the mean and variance of its summed times and its number of tasks, a plan's besides that the sum
+of mean reliabilities and of their variances. Formulas and clippings are those of `expected.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+_STERN = 1e4  # times the charge, where a descent was content to miss a constraint
+_LARGE = 200  # tasks above which only moves that a linear model likes are tried, one by one
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _tail(z):
+    """Phi(z)."""
+    return 0.5 * math.erfc(-z * 0.7071067811865476)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _density(z):
+    return math.exp(-0.5 * z * z) * 0.3989422804014327
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _span(mean, variance, count, zeta):
+    """`expected.expected_maximum` of one plan."""
+    top, spread = 0.0, 0.0
+    for i in range(len(mean)):
+        factor = zeta[i, count[i]] if len(zeta) else 1.0
+        other, other_spread = mean[i] * factor, variance[i] * factor * factor
+        if i == 0:
+            top, spread = other, other_spread
+            continue
+        a = math.sqrt(max(spread + other_spread, 1e-300))
+        alpha = (top - other) / a
+        if alpha >= 38.0:
+            continue
+        if alpha <= -38.0:
+            top, spread = other, other_spread
+            continue
+        phi, upper = _density(alpha), _tail(alpha)
+        first = top * upper + other * (1 - upper) + a * phi
+        second = (top * top + spread) * upper + (other * other + other_spread) * (1 - upper) + (top + other) * a * phi
+        top, spread = first, max(second - first * first, 0.0)
+    return top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _miss(reached, spread, N, gamma, quantile):
+    """Expected shortfall of mean reliability; with a `quantile` >= 0, how much mean - quantile · deviation lacks."""
+    d, q = reached / N - gamma, math.sqrt(max(spread, 0.0)) / N
+    if quantile >= 0.0:
+        return max(quantile * q - d, 0.0)
+    if q == 0.0:
+        return max(-d, 0.0)
+    z = min(max(d / q, -38.0), 38.0)
+    return q * _density(z) - d * _tail(-z)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _put(time, variance, A, a_variance, plan, load, spread, count, sums, j, to):
+    """Move task j."""
+    i = plan[j]
+    load[i] -= time[j, i]
+    load[to] += time[j, to]
+    spread[i] -= variance[j, i]
+    spread[to] += variance[j, to]
+    count[i] -= 1
+    count[to] += 1
+    sums[0] += A[j, to] - A[j, i]
+    sums[1] += a_variance[j, to] - a_variance[j, i]
+    plan[j] = to
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _totals(time, variance, A, a_variance, plan, load, spread, count, sums):
+    load[:], spread[:], count[:], sums[:] = 0.0, 0.0, 0, 0.0
+    for j in range(len(plan)):
+        i = plan[j]
+        load[i] += time[j, i]
+        spread[i] += variance[j, i]
+        count[i] += 1
+        sums[0] += A[j, i]
+        sums[1] += a_variance[j, i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cost(load, spread, count, sums, zeta, unit, N, gamma, quantile, charge):
+    return _span(load, spread, count, zeta) / unit + charge * _miss(sums[0], sums[1], N, gamma, quantile)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _floor(load, count, sums, zeta, unit, N, gamma, charge):
+    """What `_cost` is never below: the largest mean load and the shortfall of the mean (Jensen)."""
+    top = 0.0
+    for i in range(len(load)):
+        top = max(top, load[i] * zeta[i, count[i]] if len(zeta) else load[i])
+    return top / unit + charge * max(gamma - sums[0] / N, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _descend(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, plan, load, spread, count, sums):
+    """The cost after moves and swaps, each taken as soon as it helps, until none does."""
+    N, M = time.shape
+    given = (time, variance, A, a_variance, plan, load, spread, count, sums)
+    weights = (zeta, unit, N, gamma)
+    _totals(*given)
+    cost = _cost(load, spread, count, sums, *weights, quantile, charge)
+    quiet, j = 0, 0
+    while quiet < N:  # tasks looked at in vain, one after another
+        found = False
+        for k in range(M):
+            i = plan[j]
+            if k == i or time[j, k] == np.inf:
+                continue
+            _put(*given, j, k)
+            if _floor(load, count, sums, *weights, charge) < cost:
+                now = _cost(load, spread, count, sums, *weights, quantile, charge)
+                if now < cost - 1e-12:
+                    cost, found = now, True
+                    continue
+            _put(*given, j, i)
+        for other in range(j + 1, N):
+            i, k = plan[j], plan[other]
+            if i == k or time[j, k] == np.inf or time[other, i] == np.inf:
+                continue
+            _put(*given, j, k)
+            _put(*given, other, i)
+            if _floor(load, count, sums, *weights, charge) < cost:
+                now = _cost(load, spread, count, sums, *weights, quantile, charge)
+                if now < cost - 1e-12:
+                    cost, found = now, True
+                    continue
+            _put(*given, other, k)
+            _put(*given, j, i)
+        quiet = 0 if found else quiet + 1
+        j = (j + 1) % N
+    _totals(*given)  # rounding of the updates
+    return _cost(load, spread, count, sums, *weights, quantile, charge)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _polish(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, plan, load, spread, count, sums):
+    """As `_descend` for many tasks: only moves that the derivative of the cost promises something of."""
+    N, M = time.shape
+    given = (time, variance, A, a_variance, plan, load, spread, count, sums)
+    weights = (zeta, unit, N, gamma, quantile, charge)
+    _totals(*given)
+    cost = _cost(load, spread, count, sums, *weights)
+    by_load, by_spread = np.empty(M), np.empty(M)
+    for _ in range(20):
+        start, taken = cost, M
+        for j in range(N):
+            if taken >= M:  # derivatives by differences, anew after some moves
+                taken = 0
+                for i in range(M):
+                    for values, slope in ((load, by_load), (spread, by_spread)):
+                        step = 1e-6 * (values[i] + 1e-300)
+                        values[i] += step
+                        slope[i] = (_cost(load, spread, count, sums, *weights) - cost) / step
+                        values[i] -= step
+                step = 1e-6 * N
+                sums[0] += step
+                by_sum = (_cost(load, spread, count, sums, *weights) - cost) / step
+                sums[0] -= step
+            i = plan[j]
+            best, gain = -1, -1e-12
+            own = by_load[i] * time[j, i] + by_spread[i] * variance[j, i] + by_sum * A[j, i]
+            for k in range(M):
+                if k == i or time[j, k] == np.inf:
+                    continue
+                change = by_load[k] * time[j, k] + by_spread[k] * variance[j, k] + by_sum * A[j, k] - own
+                if change < gain:
+                    best, gain = k, change
+            if best < 0:
+                continue
+            _put(*given, j, best)
+            now = _cost(load, spread, count, sums, *weights)
+            if now < cost - 1e-12:
+                cost = now
+                taken += 1
+            else:
+                _put(*given, j, i)
+        _totals(*given)
+        cost = _cost(load, spread, count, sums, *weights)
+        if start - cost <= 1e-7 * start:
+            break
+    return cost
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _random(state, n):
+    """A number in 0 … n - 1; xorshift64."""
+    x = state[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    state[0] = x
+    return np.int64(((x >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+
+
+@njit(
+    "void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8, f8[::1], i8, i8, i8,"
+    " i8[:,::1], f8[::1], b1[::1])",
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def improve_range(
+    time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, kicks, first, last, plan, value, held
+):  # fmt: skip
+    """Improve the plans of the rounds first … last - 1 in place; cost into `value`, whether all is met into `held`.
+
+    Args:
+        time, variance, A, a_variance: (B, N, M), time inf where not allowed.
+        zeta: (M, N + 1), or (0, 0).
+        gamma, unit: (B,).
+        quantile: -1 to charge the expected shortfall; >= 0 to ask for mean - quantile · deviation >= gamma, where
+            `charge` counts only while no plan is known that has it.
+        charge: (B,) per unit of mean reliability.
+        kicks: descents from perturbed plans; none for rounds of many tasks.
+        plan, value, held: (B, N), (B,), (B,).
+    """
+    N, M = time.shape[1:]
+    load, spread, count, sums = np.empty(M), np.empty(M), np.empty(M, np.int64), np.empty(2)
+    state = np.empty(1, np.uint64)
+    for b in range(first, last):
+        state[0] = np.uint64(88172645463325252)
+        given = (time[b], variance[b], A[b], a_variance[b], zeta, gamma[b], unit[b], quantile)
+        arrays = (load, spread, count, sums)
+        current = plan[b].copy()
+        value[b], held[b] = np.inf, False
+        for kick in range(-1, kicks if N <= _LARGE else 0):
+            if kick >= 0:
+                for _ in range(2 + _random(state, 3)):
+                    j, i = _random(state, N), _random(state, M)
+                    if time[b, j, i] < np.inf:
+                        current[j] = i
+            for stern in (1.0, _STERN):
+                if N <= _LARGE:
+                    cost = _descend(*given, stern * charge[b], current, *arrays)
+                else:
+                    cost = _polish(*given, stern * charge[b], current, *arrays)
+                met = quantile < 0.0 or _miss(sums[0], sums[1], N, gamma[b], quantile) <= 0.0
+                if (met and not held[b]) or (met == held[b] and cost < value[b] and (met or stern == 1.0)):
+                    value[b], held[b] = cost, met
+                    plan[b] = current
+                if met:
+                    break
+            current[:] = plan[b]
