@@ -7,8 +7,10 @@ import dataclasses
 import torch
 from torch import Tensor
 
+from mfcp.errors import SettingsError
 from mfcp.matching.gradients import Gradient, Implicit, Randomness
 from mfcp.matching.objective import relaxed_problem
+from mfcp.matching.shortfall import Shortfall, solve_shortfall
 from mfcp.matching.solvers import MAX_STEPS, RESTARTS, TOLERANCE, Engine, RelaxedSolution, solve_relaxed
 from mfcp.matching.speedup import SpeedUp
 
@@ -25,6 +27,7 @@ def relaxed_matching(
     gradient: Gradient | None = None,
     generator: Randomness | None = None,
     speedup: SpeedUp | None = None,
+    shortfall: Shortfall | None = None,
 ) -> Tensor:
     """(..., M, N) relaxed plans, differentiable in T and A; columns sum to one.
 
@@ -32,7 +35,17 @@ def relaxed_matching(
     that does not converge its last iterate; both carry zero gradient, and neither disturbs another round.
     """
     return relaxed_solution(
-        T, A, gamma, beta, lam, tau, allowed=allowed, gradient=gradient, generator=generator, speedup=speedup
+        T,
+        A,
+        gamma,
+        beta,
+        lam,
+        tau,
+        allowed=allowed,
+        gradient=gradient,
+        generator=generator,
+        speedup=speedup,
+        shortfall=shortfall,
     ).X
 
 
@@ -48,6 +61,7 @@ def relaxed_solution(
     gradient: Gradient | None = None,
     generator: Randomness | None = None,
     speedup: SpeedUp | None = None,
+    shortfall: Shortfall | None = None,
     restarts: int = RESTARTS,
     start: RelaxedSolution | None = None,
     tolerance: float = TOLERANCE,
@@ -70,6 +84,8 @@ def relaxed_solution(
         gradient: rule of differentiation; default `Implicit()`.
         generator: randomness of `ZerothOrder`; default seeded by its `seed`.
         speedup: curve of parallel execution; the problem is then not convex and X the best local optimum found.
+        shortfall: with it the reliability term is price · E[shortfall] instead of the barrier, lam is not used, and no
+            gamma is out of reach; see `shortfall.py`. Not with `speedup`, and with the implicit derivative only.
         restarts: starting plans of the local solver, with `speedup`.
         start: the solution of near-by rounds of the same shape: its prices, or with `speedup` its plan, to start from.
         tolerance: relative optimality residual at which a round stops.
@@ -81,14 +97,17 @@ def relaxed_solution(
             status, not an error; `RelaxedSolution.require` turns it into one.
     """
     problem = relaxed_problem(T, A, gamma, beta, lam, tau, allowed, speedup)
-    solution = solve_relaxed(
-        problem,
-        tolerance=tolerance,
-        max_steps=max_steps,
-        start=None if start is None else start.reshaped((len(problem.T),)),
-        restarts=restarts,
-        engine=engine,
-    )
+    near = None if start is None else start.reshaped((len(problem.T),))
+    if shortfall is not None:
+        if not isinstance(gradient, Implicit | None):
+            raise SettingsError(f"shortfall goes with gradient 'implicit' only, not '{gradient.name}'")
+        problem, solution = solve_shortfall(
+            problem, shortfall, tolerance=tolerance, max_steps=max_steps, start=near, engine=engine
+        )
+    else:
+        solution = solve_relaxed(
+            problem, tolerance=tolerance, max_steps=max_steps, start=near, restarts=restarts, engine=engine
+        )
     X = solution.X
     if torch.is_grad_enabled() and (problem.T.requires_grad or problem.A.requires_grad):
         X = (gradient or Implicit()).attach(problem, solution, generator, engine)
