@@ -18,6 +18,8 @@ ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
     "two_stage_time": {"kind": "two_stage", "loss": "time"},
     "zeroth_order": {"kind": "decision_focused", "gradient": {"kind": "zeroth_order", "samples": 4}},
     "total_cost": {"kind": "decision_focused", "cost": "total"},
+    "hard_penalty": {"kind": "decision_focused", "penalty": "hard"},
+    "expected_softmin": {"kind": "plan_loss", "surrogate": "softmin", "rule": "expected_cost"},
     "relaxed_objective": {"kind": "decision_focused", "upper": "objective"},
     "perturbed": {"kind": "plan_loss", "surrogate": {"kind": "perturbed", "samples": 4}},
     **{f"two_stage_{rule}": {"kind": "two_stage", "rule": {"kind": rule}} for rule in Rule.members},

@@ -22,7 +22,7 @@ from mfcp.methods.base import FinetuneRules, Method, register_members
 from mfcp.methods.decision_focused import DecisionFocused
 from mfcp.methods.finetuned import TrainingRounds
 from mfcp.methods.pretrain import PretrainRules, pretrain
-from mfcp.methods.surrogates import FORBIDDEN, Choice, PlanCosts, PlanLoss
+from mfcp.methods.surrogates import FORBIDDEN, Choice, ExpectedCosts, PlanCosts, PlanLoss, _largest, _shortfall
 from mfcp.predictors.heads import HeadTraining
 from mfcp.predictors.mlp import Mlp
 from mfcp.rules.base import Belief, Rule
@@ -127,7 +127,46 @@ class TestPricedRule:
         np.testing.assert_array_equal(moved, rule.plan(belief(problem.at(0.85)), knob=0.0, price=PRICE))
 
 
+class TestExpectedCosts:
+    def costs(self, problem, log_sd, a_sd):
+        T, A, plain = tensors(problem)
+        spread = (torch.full((1, 1, problem.clusters, 1), value, dtype=torch.float64) for value in (log_sd, a_sd))
+        return T, A, ExpectedCosts(plain.gamma, plain.allowed, PRICE, plain.zeta, *spread)
+
+    @pytest.mark.parametrize("zeta", [None, np.array([1.0, 1.0, 0.8, 0.7, 0.6])])
+    def test_the_best_of_them_is_the_plan_of_the_rule(self, zeta):
+        problem = problems(seed=3, rounds=40, zeta=None if zeta is None else np.tile(zeta, (3, 1)))
+        T, A, costs = self.costs(problem, 0.3, 0.02)
+        believed = Belief(
+            problem.T, problem.A, np.full(T.shape[1:], 0.3), np.full(T.shape[1:], 0.02), problem.gamma, problem.allowed,
+            problem.zeta,
+        )  # fmt: skip
+        plan = Rule.parse("expected_cost").plan(believed, knob=0.0, price=PRICE)
+        own = all_plans(3, 4)[0][costs(T, A)[0].argmin(-1).numpy()]
+        np.testing.assert_array_equal(own, plan)
+
+    def test_without_spread_they_are_the_penalised_costs(self):
+        problem = problems(seed=4)
+        T, A, costs = self.costs(problem, 0.0, 0.0)
+        np.testing.assert_allclose(costs(T, A), tensors(problem)[2](T, A), rtol=1e-5, atol=1e-5)
+
+    def test_moments_have_the_derivatives_of_finite_differences(self):
+        rng = np.random.default_rng(0)
+        mean, variance = (torch.tensor(rng.uniform(1, 2, (1, 2, 3, 4)), requires_grad=True) for _ in range(2))
+        assert torch.autograd.gradcheck(_largest, (mean, variance))
+        d = torch.tensor(rng.normal(0, 0.02, 5), requires_grad=True)
+        noise = torch.full((5,), 1e-4, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(_shortfall, (d, noise), eps=1e-8, atol=1e-4)
+
+
 class TestLosses:
+    def test_softmin_is_the_expected_cost_of_a_drawn_plan(self):
+        predicted, true = drawn()
+        chance = softmax(-predicted / 0.1, axis=1)
+        expected = -chance * (true - (chance * true).sum(1, keepdims=True)) / 0.1
+        found = gradient({"kind": "softmin", "temperature": 0.1}, vectors(predicted, true))
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
     def test_spo_plus_has_the_published_subgradient(self):
         predicted, true = drawn()
         got = gradient("spo_plus", vectors(predicted, true))
@@ -323,7 +362,8 @@ class TestObjectiveAsUpperLevel:
         T, A, costs = tensors(problems(rounds=4, masked=False))
         level = torch.full((1, 4), gamma, dtype=torch.float64)
         optimum = torch.tensor([[40.0, 50.0, 60.0, 70.0]])
-        return TrainingRounds(T, A, T, A, costs.allowed, level, optimum)
+        nothing = torch.zeros(1)
+        return TrainingRounds(T, A, T, A, costs.allowed, level, optimum, nothing, nothing)
 
     def test_it_is_the_relaxed_objective_where_that_has_a_value(self, setting):
         rounds = self.rounds(0.5)

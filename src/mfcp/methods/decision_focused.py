@@ -11,8 +11,11 @@ from torch import Tensor
 from mfcp.data.study import Setting
 from mfcp.matching.gradients import Gradient, Implicit
 from mfcp.matching.relaxation import relaxed_solution
+from mfcp.matching.shortfall import Shortfall
 from mfcp.methods.finetuned import Finetuned, TrainingRounds
 from mfcp.registry import FamilyField
+
+_HARD = 0.002  # width of reliability over which the hard penalty's kink is rounded off, or it had no derivative
 
 
 class DecisionFocused(Finetuned):
@@ -29,6 +32,9 @@ class DecisionFocused(Finetuned):
     gradient: FamilyField[Gradient] = Implicit()
     cost: Literal["makespan", "total"] = Field("makespan", description="total: ablation with the summed time")
     upper: Literal["cost", "objective"] = Field("cost", description="objective: F of Eq. (12) under the labels")
+    penalty: Literal["barrier", "hard"] = Field(
+        "barrier", description="hard: price · max(0, gamma - g) at the lower level"
+    )
     beta: float = Field(40.0, gt=0, description="sharpness of the smooth maximum, per unit of time")
     lam: float = Field(0.003, gt=0, description="weight of the reliability barrier")
     tau: float = Field(0.01, gt=0, description="weight of the entropy")
@@ -43,9 +49,11 @@ class DecisionFocused(Finetuned):
         """
         fastest = torch.where(rounds.allowed, rounds.T_hat.detach(), torch.inf).amin(2).sum(2)
         unit = (fastest / setting.clusters)[..., None, None]
+        hard = Shortfall(setting.price, _HARD) if self.penalty == "hard" else None
         solution = relaxed_solution(
             rounds.T_hat / unit, rounds.A_hat, rounds.gamma, beta=self.beta, lam=self.lam, tau=self.tau,
             allowed=rounds.allowed, gradient=self.gradient, generator=generators, speedup=setting.speedup,
+            shortfall=hard,
         )  # fmt: skip
         failed = 1.0 - solution.converged.double().mean(1)
         return self._upper_level(solution.X, rounds, setting), {"solver.failed_fraction": failed}

@@ -33,6 +33,7 @@ class TrainingRounds:
         allowed: (S, R, M, N) which pairs exist.
         gamma: (S, R) least mean reliability.
         optimum: (S, R) seconds, the least makespan under the labels.
+        log_sd, a_sd: (S, 1, M, 1) calibrated spread of the starting heads; 0 where the rule uses none.
     """
 
     T_hat: Tensor
@@ -42,9 +43,13 @@ class TrainingRounds:
     allowed: Tensor
     gamma: Tensor
     optimum: Tensor
+    log_sd: Tensor
+    a_sd: Tensor
 
     @staticmethod
-    def of(setting: Setting, heads: Heads, rounds: Ints, optimum: np.ndarray) -> TrainingRounds:
+    def of(
+        setting: Setting, heads: Heads, rounds: Ints, optimum: np.ndarray, calibration: Calibration
+    ) -> TrainingRounds:
         """Labels and predictions of rounds (S, R, N)."""
         S, R, N = rounds.shape
         index = torch.as_tensor(rounds.reshape(S, -1))
@@ -53,7 +58,8 @@ class TrainingRounds:
         known = (gather(values, rounds) for values in (setting.T, setting.A, setting.allowed))
         T, A, allowed = (torch.as_tensor(np.nan_to_num(x)).reshape(T_hat.shape) for x in known)
         gamma = torch.as_tensor(setting.gamma)[:, None].expand(S, R)
-        return TrainingRounds(T_hat, A_hat, T, A, allowed, gamma, torch.as_tensor(optimum))
+        log_sd, a_sd = (torch.as_tensor(x)[:, None, :, None] for x in (calibration.log_sd, calibration.a_sd))
+        return TrainingRounds(T_hat, A_hat, T, A, allowed, gamma, torch.as_tensor(optimum), log_sd, a_sd)
 
 
 class Finetuned(Method):
@@ -95,14 +101,15 @@ class Finetuned(Method):
         optimum = solve_or_fall_back(setting.problem(rounds)).makespan.reshape(rounds.shape[:2])
         optimizer = torch.optim.Adam(heads.parameters(), lr=rules.lr)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, rules.steps)
-        validation = _Validation(self, setting, self.spread(setting, base))
+        calibration = self.spread(setting, base)
+        validation = _Validation(self, setting, calibration)
         best = Best(heads)
         best.offer(validation.cost(heads))
         generators = [torch.Generator().manual_seed(seed) for seed in setting.seeds]
         curves: dict[str, list[Tensor]] = {}
         for step in range(rules.steps):
             part = slice(step * rules.rounds, (step + 1) * rules.rounds)
-            drawn = TrainingRounds.of(setting, heads, rounds[:, part], optimum[:, part])
+            drawn = TrainingRounds.of(setting, heads, rounds[:, part], optimum[:, part], calibration)
             per_round, watched = self.decision_loss(drawn, setting, generators)
             cost = per_round.mean(1)
             optimizer.zero_grad()

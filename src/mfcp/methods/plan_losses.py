@@ -14,7 +14,7 @@ from mfcp.errors import SettingsError
 from mfcp.methods.base import FinetuneRules
 from mfcp.methods.finetuned import Finetuned, TrainingRounds
 from mfcp.methods.pretrain import Pretrained
-from mfcp.methods.surrogates import Choice, PlanCosts, PlanLoss, SpoPlus
+from mfcp.methods.surrogates import Choice, ExpectedCosts, PlanCosts, PlanLoss, SpoPlus
 from mfcp.predictors.heads import Heads
 from mfcp.registry import FamilyField
 from mfcp.rules.base import Rule
@@ -28,7 +28,8 @@ class PlanLosses(Finetuned):
     """Decision-focused training by a loss over all M^N plans (docs/decisions/0071), decided by the rule it trains for.
 
     Costs are penalised ones at the user's price, under the predictions and under the labels alike, so that the plan
-    of least predicted cost is that of the rule `priced`.
+    of least predicted cost is that of the rule `priced`. Under a rule that uses the calibrated spread
+    (`expected_cost`) the predicted costs are expected ones: training on top of that rule.
     """
 
     name: ClassVar[str] = "plan_loss"
@@ -57,6 +58,11 @@ class PlanLosses(Finetuned):
         """See `Finetuned.decision_loss`."""
         # single precision: a step is bound by memory, and a plan's cost needs no more digits to be trained on
         zeta = None if setting.zeta is None else torch.as_tensor(setting.zeta).float()
-        cost = PlanCosts(rounds.gamma.float(), rounds.allowed, setting.price, zeta)
+        known = (rounds.gamma.float(), rounds.allowed, setting.price, zeta)
+        cost = PlanCosts(*known)
+        believed = cost
+        if self.rule.uses_spread:
+            believed = ExpectedCosts(*known, rounds.log_sd.float(), rounds.a_sd.float())
         T_hat, A_hat, T, A = (x.float() for x in (rounds.T_hat, rounds.A_hat, rounds.T, rounds.A))
-        return self.surrogate.of(Choice(T_hat, A_hat, cost, cost(T_hat, A_hat), cost(T, A)), generators).double(), {}
+        choice = Choice(T_hat, A_hat, believed, believed(T_hat, A_hat), cost(T, A))
+        return self.surrogate.of(choice, generators).double(), {}

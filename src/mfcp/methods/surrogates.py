@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -27,7 +27,9 @@ from mfcp.matching.exact import all_plans
 from mfcp.matching.planning import FALLBACK_PRICE
 from mfcp.matching.problem import SLACK
 from mfcp.registry import Registered
+from mfcp.rules.expected_cost import WIDEST
 
+_TAIL = 13.0  # beyond, the normal tail is zero in single precision
 FORBIDDEN = 1e6  # cost of a plan over a pair that does not exist: finite, so that no two infinities meet
 
 
@@ -75,6 +77,69 @@ class PlanCosts:
         return cost if forbidden is None else cost.masked_fill(forbidden, FORBIDDEN)
 
 
+@dataclass(frozen=True)
+class ExpectedCosts(PlanCosts):
+    """The expected cost of every plan under calibrated predictions: what the rule `expected_cost` minimises.
+
+    Attributes:
+        log_sd, a_sd: (S, 1, M, 1) deviations of log time and of the success probability.
+    """
+
+    log_sd: Tensor = field(default_factory=lambda: torch.zeros(()))
+    a_sd: Tensor = field(default_factory=lambda: torch.zeros(()))
+
+    def __call__(self, T: Tensor, A: Tensor) -> Tensor:
+        """(S, R, P) E[makespan] / unit + price · E[shortfall] by `matching.expected`'s formulas, differentiable.
+
+        The unit is the makespan of the point plan on the mean times, without a derivative.
+        """
+        M, N = T.shape[-2:]
+        indicator = torch.tensor(all_plans(M, N)[1], dtype=T.dtype)
+        variance = self.log_sd.clamp_max(WIDEST) ** 2
+        mean = torch.where(self.allowed, T * (variance / 2).exp(), 0.0)
+        pairs = torch.stack([mean, mean**2 * torch.expm1(variance), A, (self.a_sd**2).expand_as(A)])
+        totals = torch.einsum("csrmn,mnp->csrmp", pairs, indicator)
+        load, load_variance = totals[0], totals[1]
+        if self.zeta is not None:
+            factor = self.zeta.gather(1, indicator.sum(1).long())
+            load, load_variance = load * factor, load_variance * factor**2
+        reached, noise = totals[2].sum(-2) / N, totals[3].sum(-2) / N**2
+        gamma = self.gamma[..., None]
+        used = torch.einsum("srmn,mnp->srp", (~self.allowed).to(T.dtype), indicator)
+        forbidden = used > 0 if bool(used.any()) else None
+        span, short = load.detach().amax(-2), (gamma - reached.detach()).clamp_min(0.0)
+        unit = span.gather(-1, _point_plan(span, short, forbidden))
+        cost = _largest(load, load_variance) / unit + self.price * _shortfall(reached - gamma, noise)
+        return cost if forbidden is None else cost.masked_fill(forbidden, FORBIDDEN)
+
+
+def _largest(mean: Tensor, variance: Tensor) -> Tensor:
+    """(S, R, P) Clark's E[max] over clusters of normal loads (S, R, M, P): `matching.expected.expected_maximum`."""
+    top, spread = mean[:, :, 0], variance[:, :, 0]
+    for i in range(1, mean.shape[2]):
+        other, own = mean[:, :, i], variance[:, :, i]
+        a = (spread + own).clamp_min(1e-12).sqrt()
+        alpha = ((top - other) / a).clamp(-_TAIL, _TAIL)
+        density, upper = _density(alpha), torch.special.ndtr(alpha)
+        first = top * upper + other * (1 - upper) + a * density
+        second = (top**2 + spread) * upper + (other**2 + own) * (1 - upper) + (top + other) * a * density
+        top, spread = first, (second - first**2).clamp_min(0.0)
+    return top
+
+
+def _shortfall(d: Tensor, variance: Tensor) -> Tensor:
+    """E[max(0, -u)] of normal u with mean d: `matching.expected.expected_shortfall`."""
+    q = variance.clamp_min(1e-12).sqrt()
+    z = (d / q).clamp(-_TAIL, _TAIL)
+    expected: Tensor = q * _density(z) - d * torch.special.ndtr(-z)
+    return expected
+
+
+def _density(z: Tensor) -> Tensor:
+    density: Tensor = (-0.5 * z**2).exp() / (2 * torch.pi) ** 0.5
+    return density
+
+
 @torch.no_grad()
 def _point_plan(span: Tensor, short: Tensor, forbidden: Tensor | None) -> Tensor:
     """(…, 1) index of the plan that `solve_or_fall_back` makes, of all plans' makespan and shortfall (…, P)."""
@@ -116,6 +181,17 @@ class PlanLoss(Registered):
     @abstractmethod
     def of(self, choice: Choice, generators: Sequence[torch.Generator]) -> Tensor:
         """(S, R) losses whose gradient in the predictions is the published one; randomness from each seed's own."""
+
+
+class Softmin(PlanLoss):
+    """Σ_p softmin(Ĉ / temperature)_p C_p: the true cost of a plan that is drawn rather than chosen."""
+
+    name: ClassVar[str] = "softmin"
+    temperature: float = Field(0.02, gt=0, description="in makespans")
+
+    def of(self, choice: Choice, generators: Sequence[torch.Generator]) -> Tensor:
+        """See `PlanLoss.of`."""
+        return (torch.softmax(-choice.predicted / self.temperature, -1) * choice.true).sum(-1)
 
 
 class SpoPlus(PlanLoss):

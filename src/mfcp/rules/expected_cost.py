@@ -8,12 +8,12 @@ from mfcp.matching.expected import Moments, least_expected_cost
 from mfcp.matching.problem import Ints
 from mfcp.rules.base import Belief, Rule
 
-_WIDEST = 2.0  # deviation of log time beyond which a log-normal's moments are all tail: e² is a factor of 7 either way
+WIDEST = 2.0  # deviation of log time beyond which a log-normal's moments are all tail: e² is a factor of 7 either way
 
 
 def moments_of(belief: Belief, margin: float) -> Moments:
     """Means and variances of a belief, at gamma + margin: times log-normal, reliabilities as they are."""
-    variance = np.minimum(belief.log_sd, _WIDEST) ** 2
+    variance = np.minimum(belief.log_sd, WIDEST) ** 2
     mean = belief.T * np.exp(variance / 2)
     return Moments(
         time=mean,
