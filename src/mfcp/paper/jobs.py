@@ -94,8 +94,8 @@ def plan_jobs(
         content = {"data": _contents(source), "seed": seed, **sections}
         study = Job(f"{data}-study", "study", content, source=_placed(source))
         studies.append(study)
-        for name in experiments:
-            for value in plan.study.experiments[name].values:
+        for name in dict.fromkeys(plan.study.experiments[each].of or each for each in experiments):
+            for value in plan.study.experiments[name].values_on(data):
                 for setting in (s for s in plan.settings_of(name) if s in settings):
                     own = plan.settings(name, value).content
                     usual = plan.base.content.get("matching") or {}

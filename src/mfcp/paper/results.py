@@ -40,7 +40,7 @@ def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str
     found: dict[str, dict[str, Any]] = {}
     for name in experiments:
         own = study.experiments[name]
-        entries = [_entry(plan, jobs, out, data, name, value) for data in infos for value in own.values]
+        entries = [_entry(plan, jobs, out, data, name, value) for data in infos for value in own.values_on(data)]
         found[name] = {
             "title": own.title,
             "swept": own.swept,
@@ -80,7 +80,8 @@ def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str
 
 def _entry(plan: Plan, jobs: Sequence[Job], out: Path, data: str, experiment: str, value: float | None) -> Entry:
     """One data set's tables of an experiment, at one value of what it sweeps over; empty if there is nothing."""
-    names = {job_name(data, experiment, setting, value): setting for setting in plan.settings_of(experiment)}
+    source = plan.study.experiments[experiment].of or experiment
+    names = {job_name(data, source, setting, value): setting for setting in plan.settings_of(source)}
     wanted = [job for job in jobs if job.name in names]
     done = [job for job in wanted if job.done(out)]
     if not done:
@@ -89,7 +90,8 @@ def _entry(plan: Plan, jobs: Sequence[Job], out: Path, data: str, experiment: st
         pd.concat([pd.read_parquet(job.folder(out) / f"{part}.parquet") for job in done], ignore_index=True)
         for part in ("rounds", "seeds")
     )
-    rounds, seeds = (_in_order(frame, plan.rows(experiment)) for frame in (rounds, seeds))
+    rows = plan.rows(experiment)
+    rounds, seeds = (_in_order(frame[frame["method"].isin(rows)], rows) for frame in (rounds, seeds))
     bootstrap = plan.settings(experiment, value).section("evaluate").bootstrap
     samples = _samples(plan, rounds, bootstrap)
     tables = {

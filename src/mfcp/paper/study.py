@@ -33,6 +33,8 @@ class Experiment(BaseModel):
     finetune: Section = {}
     evaluate: Section = {}
     sweep: dict[Literal["tasks", "zeta_floor"], tuple[float, ...]] = Field({}, max_length=1)
+    largest: dict[str, float] = Field({}, description="data set → largest value that its log has tasks for")
+    of: str = Field("", description="another experiment of whose results these rows are a table; nothing is run")
     figure: tuple[str, ...] = Field((), description="rows that are drawn; none: all")
 
     @property
@@ -49,6 +51,11 @@ class Experiment(BaseModel):
     def values(self) -> tuple[float | None, ...]:
         """What it takes; a single None where nothing is swept."""
         return next(iter(self.sweep.values()), (None,))
+
+    def values_on(self, data: str) -> tuple[float | None, ...]:
+        """What it takes on one data set."""
+        most = self.largest.get(data)
+        return tuple(value for value in self.values if most is None or value is None or value <= most)
 
 
 class Goal(BaseModel):
@@ -172,10 +179,23 @@ class Plan:
                 if label not in (*rows, OURS, BASELINES):
                     raise SettingsError(f"{where}: no row '{label}' in {each.experiment}; known: {', '.join(rows)}")
         for name, experiment in study.experiments.items():
+            if experiment.of:
+                self._check_view(name, experiment)
             for value in experiment.values:
                 settings = self.settings(name, value)
                 for section in CHANGEABLE:
                     settings.section(section)
+
+    def _check_view(self, name: str, view: Experiment) -> None:
+        """An experiment of another's results can only have its rows, and change nothing."""
+        source = self.study.experiments.get(view.of)
+        if source is None or source.of or source.sweep:
+            raise SettingsError(f"experiments.{name}.of: '{view.of}' has no jobs of its own, or a sweep")
+        strange = [label for label in view.rows if label not in self.rows(view.of)]
+        if strange:
+            raise SettingsError(f"experiments.{name}.rows: '{strange[0]}' is no row of {view.of}")
+        if view.sweep or view.settings or view.changes:
+            raise SettingsError(f"experiments.{name}: only rows can differ from {view.of}")
 
     def rows(self, experiment: str) -> tuple[str, ...]:
         """Labels of an experiment's methods."""
