@@ -22,6 +22,12 @@ def plan(tmp_path, change=lambda content: None, base=None):
     return Plan.load(path, base or Settings.load(PARAMS))
 
 
+def view(content, **changes):
+    """A table of the comparison's results, with what a test makes wrong about it."""
+    rows = content["experiments"]["comparison"]["rows"][:1]
+    content["experiments"]["view"] = {"title": "a view", "of": "comparison", "rows": rows} | changes
+
+
 def keys(made, source=SOURCE):
     jobs = plan_jobs(made, {"default": source}, tuple(made.study.experiments), ("A", "B"))
     return {job.name: job.key for job in jobs}
@@ -50,6 +56,10 @@ def changed(one, other):
         (lambda c: c["goals"][0].update(method="mfcp_ad"), "goal 'ours': no row 'mfcp_ad' in comparison"),
         (lambda c: c["methods"]["bayes"].update(kind="three_stage"), r"methods\.bayes: unknown method kind"),
         (lambda c: c.update(params={"matchings": {}}), "unknown section 'matchings'"),
+        (lambda c: view(c, of="comparisons"), r"experiments\.view\.of: 'comparisons' has no jobs"),
+        (lambda c: view(c, of="tasks"), r"experiments\.view\.of: 'tasks' has no jobs of its own, or a sweep"),
+        (lambda c: view(c, rows=["ucb"]), r"experiments\.view\.rows: 'ucb' is no row of comparison"),
+        (lambda c: view(c, matching={"tasks": 3}), r"experiments\.view: only rows can differ from comparison"),
     ],
 )
 def test_a_wrong_study_file_is_one_line_that_names_the_key(tmp_path, change, message):
@@ -69,14 +79,31 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
         Plan.load(tmp_path / "none.yaml", Settings.load(PARAMS))
 
 
+def test_a_view_has_no_jobs_and_a_sweep_ends_where_a_log_does(tmp_path):
+    plain = keys(plan(tmp_path))
+    assert keys(plan(tmp_path, view)) == plain
+    only = plan(tmp_path, view)
+    assert {job.name for job in plan_jobs(only, {"default": SOURCE}, ("view",), ("A",))} == {
+        "default-study", "default-pretrain-A", "default-comparison-A",
+    }  # fmt: skip
+    values = only.study.experiments["tasks"].values
+
+    def shorter(content):
+        content["experiments"]["tasks"]["largest"] = {"default": min(values)}
+
+    cut = keys(plan(tmp_path, shorter))
+    assert plain.keys() - cut.keys() == {f"default-tasks-{s}-{v:g}" for s in "AB" for v in values if v > min(values)}
+
+
 def test_the_shipped_study_fits_the_shipped_params():
     shipped = Plan.load(DEFAULT, Settings.load(PARAMS))
     assert shipped.study.seeds >= 10
     assert shipped.study.settings >= 6
     assert len(shipped.settings_of("comparison")) - len(shipped.study.tuning) >= 3
     assert set(shipped.study.experiments) == {"comparison", "ablations", "tasks", "parallel"}
-    assert set(shipped.study.experiments["tasks"].values) == {5, 10, 20, 30, 50}
-    assert set(shipped.study.experiments["parallel"].values) == {1.0, 0.9, 0.8, 0.7, 0.6}
+    for name, ends in (("tasks", (5, 50)), ("parallel", (0.6, 1.0))):  # the ranges of Fig. 5 and Table 2
+        values = shipped.study.experiments[name].values
+        assert (min(values), max(values)) == ends
 
 
 def test_a_change_renames_only_the_jobs_that_it_reaches(tmp_path):
