@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +98,18 @@ class Trained:
     calibration: Calibration
     knob: Floats
     history: dict[str, np.ndarray]
+    _last: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     def predict(self, setting: Setting) -> tuple[Floats, Floats]:
-        """Predicted seconds and success probabilities of every task: each (S, M, n)."""
+        """Predicted seconds and success probabilities of every task: each (S, M, n).
+
+        Those of the last setting are kept: rules are tuned and judged at many margins on the same ones.
+        """
+        if self._last and self._last[0] is setting:
+            return self._last[1], self._last[2]
         with torch.no_grad():
             T, A = self.heads(torch.as_tensor(setting.Z))
+        self._last[:] = [setting, T.numpy(), A.numpy()]
         return T.numpy(), A.numpy()
 
     def beliefs(self, setting: Setting, rounds: Ints) -> list[Belief]:
@@ -137,7 +144,7 @@ class Trained:
             self.method.rule.tune(belief, truth.take(np.arange(s * count, (s + 1) * count)), price=setting.price)
             for s, belief in enumerate(self.beliefs(setting, rounds))
         ]
-        return Trained(self.method, self.heads, self.calibration, np.array(knob), self.history)
+        return Trained(self.method, self.heads, self.calibration, np.array(knob), self.history, self._last)
 
     def save(self, folder: Path, name: str, setting: Setting) -> None:
         """Write `<name>.safetensors` and `<name>.json` in a folder; no pickle."""
