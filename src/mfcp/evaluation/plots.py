@@ -50,7 +50,8 @@ def bars(summary: Summary, path: Path) -> None:
             x = np.arange(len(settings)) + (k - (len(methods) - 1) / 2) * _WIDTH / len(methods)
             axis.bar(x, mean, _WIDTH / len(methods), yerr=half, color=colours[k % 10], label=method,
                      error_kw={"elinewidth": 0.8})  # fmt: skip
-        axis.set_xticks(range(len(settings)), [f"setting {s}" for s in settings])
+        axis.set_xticks(range(len(settings)), settings)
+        axis.set_xlabel("setting")
         better = METRICS[metric].better
         axis.set_title(
             f"{metric.replace('_', ' ')} ({'lower' if better == 'low' else 'higher'} is better)", fontsize=10
@@ -73,7 +74,7 @@ def ratios(summary: Summary, path: Path) -> None:
 
     names = list(summary)
     methods = [m for m in summary[names[0]] if m != BASELINE and "vs_tsm" in summary[names[0]][m]]
-    figure, axis = plt.subplots(figsize=(7, 0.55 * len(methods) + 1.8), layout="constrained")
+    figure, axis = plt.subplots(figsize=(7, (0.1 + 0.11 * len(names)) * len(methods) + 1.5), layout="constrained")
     for k, name in enumerate(names):
         values = [summary[name][m]["vs_tsm"] for m in methods]
         mean = np.array([v["mean"] for v in values], float)
@@ -84,6 +85,7 @@ def ratios(summary: Summary, path: Path) -> None:
                       color="black" if strong else None, label=name)  # fmt: skip
     axis.axvline(1.0, color="grey", lw=0.8)
     axis.set_yticks(range(len(methods)), methods)
+    axis.margins(y=0.5 / len(methods))
     axis.invert_yaxis()
     axis.set_xscale("log")
     axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
