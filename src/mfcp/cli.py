@@ -20,7 +20,8 @@ from mfcp.profiling.command import add_parser as add_profile
 if TYPE_CHECKING:
     from mfcp.matching.problem import MatchingProblem, Solution
 
-ENGINES = ("admm", "auto", "dual", "enumerate", "exact", "greedy", "milp", "pop")  # static: --help imports none of them
+# Static: --help imports none of them.
+ENGINES = ("admm", "auto", "dual", "enumerate", "exact", "greedy", "milp", "pop", "search")
 
 
 def main(arguments: list[str] | None = None) -> None:

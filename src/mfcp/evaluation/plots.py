@@ -85,7 +85,7 @@ def ratios(summary: Summary, path: Path) -> None:
                       color="black" if strong else None, label=name)  # fmt: skip
     axis.axvline(1.0, color="grey", lw=0.8)
     axis.set_yticks(range(len(methods)), methods)
-    axis.margins(y=0.5 / len(methods))
+    axis.margins(y=0.5 / max(len(methods), 1))
     axis.invert_yaxis()
     axis.set_xscale("log")
     axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
