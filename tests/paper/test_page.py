@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from mfcp.files import read_json
 from mfcp.paper.figures import names
 from mfcp.paper.page import page
@@ -12,7 +10,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 FOUND = DOCS / "results" / "paper.json"
 
 
-@pytest.mark.skipif(not FOUND.is_file(), reason="the full run has not been made: `make paper`, `mfcp paper --publish`")
 def test_the_page_is_what_its_json_gives():
     results = read_json(FOUND)
     assert page(results) == (DOCS / "results.md").read_text(encoding="utf-8"), "run `mfcp paper --page`"
