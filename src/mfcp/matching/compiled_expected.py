@@ -12,6 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
+from mfcp.matching.compiled_random import random_below
+
 _STERN = 1e4  # times the charge, where a descent was content to miss a constraint
 _LARGE = 200  # tasks above which only moves that a linear model likes are tried, one by one
 
@@ -194,17 +196,6 @@ def _polish(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, 
     return cost
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _random(state, n):
-    """A number in 0 … n - 1; xorshift64."""
-    x = state[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    state[0] = x
-    return np.int64(((x >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
-
-
 @njit(
     "void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8, f8[::1], i8, i8, i8,"
     " i8[:,::1], f8[::1], b1[::1])",
@@ -238,8 +229,8 @@ def improve_range(
         value[b], held[b] = np.inf, False
         for kick in range(-1, kicks if N <= _LARGE else 0):
             if kick >= 0:
-                for _ in range(2 + _random(state, 3)):
-                    j, i = _random(state, N), _random(state, M)
+                for _ in range(2 + random_below(state, 3)):
+                    j, i = random_below(state, N), random_below(state, M)
                     if time[b, j, i] < np.inf:
                         current[j] = i
             for stern in (1.0, _STERN):

@@ -11,20 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mfcp.matching.compiled_random import random_below
+
 _SMALLEST = 2e-3  # share of the bound that the first enumeration may spend; doubled until it proves
 _STERN = 1e3  # times the charge, where a descent was content to miss the reliability that it must reach
 _FIRST = 10  # of the descents, one in so many comes before the enumeration: a good value to start from is all it takes
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _random(state, n):
-    """A number in 0 … n - 1; xorshift64."""
-    x = state[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    state[0] = x
-    return np.int64(((x >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -213,8 +204,8 @@ def _kick(T, A, zeta, pairs, need, charge, hard, kicks, most, regret, bound, bes
             if kept == 0:
                 break
         if kick >= 0:
-            for _ in range(2 + _random(state, 3)):
-                chosen = _random(state, kept)
+            for _ in range(2 + random_below(state, 3)):
+                chosen = random_below(state, kept)
                 current[pairs[chosen, 0]] = pairs[chosen, 1]
         reached = _totals(T, A, current, load, count)
         value, reached = _descend(T, A, zeta, keep, need, charge, current, load, count, reached)
