@@ -18,11 +18,12 @@ from mfcp.matching.objective import relaxed_objective
 from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
+from mfcp.matching.shortfall import expected_shortfall
 from mfcp.methods.base import FinetuneRules, Method, register_members
 from mfcp.methods.decision_focused import DecisionFocused
 from mfcp.methods.finetuned import TrainingRounds
 from mfcp.methods.pretrain import PretrainRules, pretrain
-from mfcp.methods.surrogates import FORBIDDEN, Choice, ExpectedCosts, PlanCosts, PlanLoss, _largest, _shortfall
+from mfcp.methods.surrogates import FORBIDDEN, Choice, ExpectedCosts, PlanCosts, PlanLoss, _largest
 from mfcp.predictors.heads import HeadTraining
 from mfcp.predictors.mlp import Mlp
 from mfcp.rules.base import Belief, Rule
@@ -156,7 +157,9 @@ class TestExpectedCosts:
         assert torch.autograd.gradcheck(_largest, (mean, variance))
         d = torch.tensor(rng.normal(0, 0.02, 5), requires_grad=True)
         noise = torch.full((5,), 1e-4, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(_shortfall, (d, noise), eps=1e-8, atol=1e-4)
+        assert torch.autograd.gradcheck(
+            lambda d, v: expected_shortfall(d, 0.0, v.sqrt()), (d, noise), eps=1e-8, atol=1e-4
+        )
 
 
 class TestLosses:

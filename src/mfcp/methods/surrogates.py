@@ -26,6 +26,7 @@ from torch import Tensor
 from mfcp.matching.exact import all_plans
 from mfcp.matching.planning import FALLBACK_PRICE
 from mfcp.matching.problem import SLACK
+from mfcp.matching.shortfall import expected_shortfall
 from mfcp.registry import Registered
 from mfcp.rules.expected_cost import WIDEST
 
@@ -109,7 +110,8 @@ class ExpectedCosts(PlanCosts):
         forbidden = used > 0 if bool(used.any()) else None
         span, short = load.detach().amax(-2), (gamma - reached.detach()).clamp_min(0.0)
         unit = span.gather(-1, _point_plan(span, short, forbidden))
-        cost = _largest(load, load_variance) / unit + self.price * _shortfall(reached - gamma, noise)
+        missing = expected_shortfall(reached, gamma, noise.clamp_min(1e-12).sqrt())
+        cost = _largest(load, load_variance) / unit + self.price * missing
         return cost if forbidden is None else cost.masked_fill(forbidden, FORBIDDEN)
 
 
@@ -125,14 +127,6 @@ def _largest(mean: Tensor, variance: Tensor) -> Tensor:
         second = (top**2 + spread) * upper + (other**2 + own) * (1 - upper) + (top + other) * a * density
         top, spread = first, (second - first**2).clamp_min(0.0)
     return top
-
-
-def _shortfall(d: Tensor, variance: Tensor) -> Tensor:
-    """E[max(0, -u)] of normal u with mean d: `matching.expected.expected_shortfall`."""
-    q = variance.clamp_min(1e-12).sqrt()
-    z = (d / q).clamp(-_TAIL, _TAIL)
-    expected: Tensor = q * _density(z) - d * torch.special.ndtr(-z)
-    return expected
 
 
 def _density(z: Tensor) -> Tensor:
