@@ -23,8 +23,8 @@ class DecisionFocused(Finetuned):
 
     The lower level is the relaxed matching of Eqs. (8)-(10), in the parallel regime of Eqs. (16)-(17), in units of
     each round's fastest balanced makespan. The upper level is by default the makespan of the relaxed plan under the
-    labels, over the round's optimum, plus the price of missing reliability. This deviates from Eq. (12), whose
-    barrier at the top was measured to be worse (docs/decisions/0052) and which is `upper: objective`.
+    labels, over the round's optimum, plus the price of missing reliability: the metric, where Eq. (12), which is
+    `upper: objective`, has a barrier that is infinite where a plan misses gamma (docs/decisions/0052).
     MFCP-AD and MFCP-FG are two values of `gradient`.
     """
 
