@@ -169,19 +169,29 @@ def pretrain(setting: Setting, rules: PretrainRules, *, advance: Callable[[], An
         seen = fit(heads[loss], Z, T, A, train, validation, loss=loss, training=rules.training, advance=advance)
         history[loss] = seen.numpy()
     known = lessons(setting, rules.folds)
+    fitted = {forecaster: forecaster.fit(known, advance=advance) for forecaster in _forecasters(rules)}
     calibration = {}
     for loss in rules.calibrated:
-        members = CrossFitted(predictor=rules.predictor, training=rules.training, loss=loss)
-        forecast = members.fit(known, advance=advance)
+        forecast = fitted[_members(rules, loss)]
         calibration[loss] = spread_of(setting, forecast.log_time, forecast.reliability)
-    forecasts = {label: own.fit(known, advance=advance) for label, own in rules.forecasts.items()}
+    forecasts = {label: fitted[forecaster] for label, forecaster in rules.forecasts.items()}
     return Pretrained(rules, heads, calibration, history, forecasts)
+
+
+def _members(rules: PretrainRules, loss: Loss) -> CrossFitted:
+    """The heads of a loss, cross-fitted: how far they are off on families that they did not see."""
+    return CrossFitted(predictor=rules.predictor, training=rules.training, loss=loss)
+
+
+def _forecasters(rules: PretrainRules) -> dict[Forecaster, None]:
+    """What is fitted, in order; members that calibrate heads and stand under `forecasts` too are so once."""
+    return dict.fromkeys([*(_members(rules, loss) for loss in rules.calibrated), *rules.forecasts.values()])
 
 
 def epochs(rules: PretrainRules) -> int:
     """How often `pretrain` calls `advance`."""
-    own = rules.training.epochs * (len(rules.losses) + len(rules.calibrated))
-    return own + sum(forecaster.epochs() for forecaster in rules.forecasts.values())
+    own = rules.training.epochs * len(rules.losses)
+    return own + sum(forecaster.epochs() for forecaster in _forecasters(rules))
 
 
 def lessons(setting: Setting, count: int) -> Lessons:
