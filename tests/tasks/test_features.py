@@ -116,6 +116,6 @@ def test_vectors_of_training_tasks_do_not_see_their_familys_times():
     seconds = np.random.default_rng(0).lognormal(size=(2, count))
     encoder = Encoder.build("timed", epochs=2)
     changed = np.where(group == "b", 50.0, 1.0) * seconds
-    one, two = (features.encode(train, encoder, 0, TaskTimes(times, group))[1][:, -2:] for times in (seconds, changed))
+    one, two = (features.encode(train, encoder, 0, TaskTimes(times, group)).Z[:, -2:] for times in (seconds, changed))
     same = np.isclose(one, two).all(axis=1)
     assert same.tolist() == (group == "b").tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.data.pool import TaskPool, draw_settings, split_groups, split_tasks
 from mfcp.data.study import PARTS, Study
 from mfcp.data.tables import Tables
-from mfcp.matching.problem import Ints
+from mfcp.matching.problem import Bools, Ints
 from mfcp.registry import FamilyField
 from mfcp.tasks.encoder import Encoder
-from mfcp.tasks.features import TaskFeatures, TaskTimes, typical_seconds
+from mfcp.tasks.features import EncodedTasks, TaskFeatures, TaskTimes, typical_seconds
 
 
 class FeaturizeRules(BaseModel):
@@ -45,17 +46,11 @@ def featurize(
     """
     shares = (rules.train, rules.validation, 1 - rules.train - rules.validation)
     split = np.stack([split_tasks(pool, seed, shares) for seed in rules.seeds])
-    source, index = np.unique(pool.source_task, return_inverse=True)
-    log_samples = np.log(pool.samples)
-    described = TaskFeatures.of(tables, source)
-    times = _times(pool, index) if rules.encoder.learns_times else None
-    names: tuple[str, ...] = ()
+    described = PoolFeatures.of(tables, pool, rules.encoder)
     Z = []
     for seed, part in zip(rules.seeds, split, strict=True):
-        train = np.zeros(len(source), bool)
-        train[index[part == PARTS["train"]]] = True
-        names, encoded = described.encode(train, rules.encoder, seed, times)
-        Z.append(np.column_stack([encoded[index], log_samples]))
+        encoded = described.encode(part == PARTS["train"], seed)
+        Z.append(encoded.Z)
         advance()
     return Study(
         pool=pool,
@@ -63,8 +58,34 @@ def featurize(
         seeds=rules.seeds,
         split=split.astype(np.int64),
         Z=np.stack(Z),
-        feature_names=(*names, "log_samples"),
+        feature_names=encoded.names,
     )
+
+
+@dataclass(frozen=True)
+class PoolFeatures:
+    """The features of a pool's tasks, with what does not depend on the split made once."""
+
+    pool: TaskPool
+    encoder: Encoder
+    source: TaskFeatures
+    index: Ints
+    times: TaskTimes | None
+
+    @classmethod
+    def of(cls, tables: Tables, pool: TaskPool, encoder: Encoder) -> PoolFeatures:
+        """Features of a pool made from `tables`."""
+        source, index = np.unique(pool.source_task, return_inverse=True)
+        times = _times(pool, index) if encoder.learns_times else None
+        return cls(pool, encoder, TaskFeatures.of(tables, source), index, times)
+
+    def encode(self, train: Bools, seed: int) -> EncodedTasks:
+        """Features of every task of the pool, by an encoder fitted on tasks in `train` (n,)."""
+        learn = np.zeros(len(self.source.tasks), bool)
+        learn[self.index[train]] = True
+        encoded = self.source.encode(learn, self.encoder, seed, self.times)
+        Z = np.column_stack([encoded.Z[self.index], np.log(self.pool.samples)])
+        return EncodedTasks((*encoded.names, "log_samples"), Z, encoded.encoder)
 
 
 def _times(pool: TaskPool, index: Ints) -> TaskTimes:

@@ -6,8 +6,10 @@ standardised, which is left to the consumer, on its training tasks.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +21,13 @@ from mfcp.tasks.operators import CLASS_NAMES
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mfcp.tasks.encoder import Encoder
+    from mfcp.tasks.encoder import Encoder, FittedEncoder
 
 Floats = NDArray[np.float64]
 
 AMOUNTS = ("param_count", "flops", "activations", "batch_size", "input_size")
 CATEGORIES = ("domain", "phase", "precision", "model")
+_VECTOR = re.compile(r"z\d+")
 MOST_CATEGORIES = 12  # a category with more values than this says too little about an unseen task
 
 
@@ -64,6 +67,34 @@ def describe_tasks(
     return tuple(kept), np.stack(list(kept.values()), axis=1) if kept else np.empty((len(tasks), 0))
 
 
+def describe_as(names: Sequence[str], tasks: pd.DataFrame, graphs: OperatorGraphs | None) -> Floats:
+    """(n, d) the descriptors called `names`, which `describe_tasks` gave of other tasks, of these ones.
+
+    nan where a task lacks what every one of the others had, so that no column says so; a category that none of the
+    others had is none of theirs.
+
+    Args:
+        names: d names of descriptors.
+        tasks: n rows of the `tasks` table.
+        graphs: their operator graphs, None where there are none.
+    """
+    n = len(tasks)
+    tasks = tasks.reindex(columns=list(dict.fromkeys([*tasks.columns, *AMOUNTS, *CATEGORIES, "graph_id"])))
+    groups = {f"no_{name}": _amount(tasks, name) for name in AMOUNTS}
+    if graphs is not None and len(graphs.graph_id):
+        groups["no_graph"] = _graph_columns(tasks, graphs, histograms=any("count_" in name for name in names))
+    columns = {"no_graph": np.ones(n)}
+    for flag, own in groups.items():
+        absent = own[flag] > 0
+        columns |= own if flag in names else {name: np.where(absent, np.nan, own[name]) for name in own}
+    for name in names:
+        category, found, value = name.partition("=")
+        if found:
+            columns[name] = (_texts(tasks[category]) == value).astype(np.float64)
+    without_graphs = np.full(n, 0.0 if "no_graph" in names else np.nan)
+    return np.array([columns.get(name, without_graphs) for name in names]).reshape(len(names), n).T
+
+
 def _amount(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
     if name not in tasks:
         return {}
@@ -75,12 +106,15 @@ def _amount(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
 def _category(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
     if name not in tasks:
         return {}
-    column = tasks[name]
-    text = column.astype(object).where(column.notna(), "unknown").to_numpy(str)
+    text = _texts(tasks[name])
     values = np.unique(text)
     if len(values) > MOST_CATEGORIES:
         return {}
     return {f"{name}={value}": (text == value).astype(np.float64) for value in values}
+
+
+def _texts(column: pd.Series[str]) -> NDArray[np.str_]:
+    return column.astype(object).where(column.notna(), "unknown").to_numpy(str)
 
 
 def _graph_columns(tasks: pd.DataFrame, graphs: OperatorGraphs, histograms: bool) -> dict[str, Floats]:
@@ -153,7 +187,7 @@ class TaskFeatures:
 
     def encode(
         self, train: NDArray[np.bool_], encoder: Encoder, seed: int, times: TaskTimes | None = None
-    ) -> tuple[tuple[str, ...], Floats]:
+    ) -> EncodedTasks:
         """Descriptors and, beside them, the encoder's vector of each task's graph, fitted on training graphs only.
 
         Where the encoder learns from times, the vectors of training tasks are out of fold: each comes from an encoder
@@ -166,23 +200,35 @@ class TaskFeatures:
             times: of all tasks, needed by encoders that learn from them.
         """
         if self.graphs is None:
-            return self.names, self.described
-        at = graph_positions(self.tasks, self.graphs)
+            return EncodedTasks(self.names, self.described, None)
+        graphs, at = self.graphs, graph_positions(self.tasks, self.graphs)
         seconds = None
         if times is not None:
             known = train & (at >= 0) & np.isfinite(times.seconds)
-            seconds = typical_seconds(times.seconds, known, at, len(self.graphs.graph_id))
+            seconds = typical_seconds(times.seconds, known, at, len(graphs.graph_id))
 
-        def vectors(learn: NDArray[np.bool_]) -> Floats:
-            graphs = cast("OperatorGraphs", self.graphs)
-            fitted = encoder.fit(graphs, np.unique(at[learn & (at >= 0)]), seed=seed, seconds=seconds)
+        def fit(learn: NDArray[np.bool_]) -> FittedEncoder:
+            return encoder.fit(graphs, np.unique(at[learn & (at >= 0)]), seed=seed, seconds=seconds)
+
+        def vectors(fitted: FittedEncoder) -> Floats:
             return np.where((at >= 0)[:, None], fitted.transform(graphs)[at], 0.0)
 
-        z = vectors(train)
+        fitted = fit(train)
+        z = vectors(fitted)
         if encoder.learns_times and times is not None:
             for own in _folds(times.group, train, seed):
-                z[own] = vectors(train & ~own)[own]
-        return (*self.names, *(f"z{k}" for k in range(z.shape[1]))), np.concatenate([self.described, z], axis=1)
+                z[own] = vectors(fit(train & ~own))[own]
+        names = (*self.names, *(f"z{k}" for k in range(z.shape[1])))
+        return EncodedTasks(names, np.concatenate([self.described, z], axis=1), fitted)
+
+
+@dataclass(frozen=True)
+class EncodedTasks:
+    """Names (d,) and matrix Z (n, d) of features, and the encoder behind the last of them; None without graphs."""
+
+    names: tuple[str, ...]
+    Z: Floats
+    encoder: FittedEncoder | None
 
 
 @dataclass(frozen=True)
@@ -214,6 +260,30 @@ def typical_seconds(seconds: Floats, known: NDArray[np.bool_], group: NDArray[np
     return np.array(rows)
 
 
+def features_as(names: Sequence[str], encoder: FittedEncoder | None, tables: dict[str, pd.DataFrame]) -> Floats:
+    """(n, d) the features called `names`, which `TaskFeatures.encode` gave of a log, of tasks that it may not have.
+
+    What a task lacks and every task of that log had is nan, see `describe_as`.
+
+    Args:
+        names: of descriptors, and last those of the encoder's vector.
+        encoder: what was fitted there, None where there were no graphs.
+        tables: `tasks`, n rows in the order of the result, and their `nodes` and `edges` if they have any.
+    """
+    asked = TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str))
+    if encoder is None:
+        return describe_as(names, asked.tasks, asked.graphs)
+    if asked.graphs is None:
+        own = [name for name in names if not _VECTOR.fullmatch(name)]
+        z = np.full((len(asked.tasks), len(names) - len(own)), np.nan)
+    else:
+        at = graph_positions(asked.tasks, asked.graphs)
+        z = np.where((at >= 0)[:, None], encoder.transform(asked.graphs)[at], np.nan)
+        own = list(names[: len(names) - z.shape[1]])
+    z = np.nan_to_num(z) if "no_graph" in own else z
+    return np.concatenate([describe_as(own, asked.tasks, asked.graphs), z], axis=1)
+
+
 def build_features(
     tables: dict[str, pd.DataFrame],
     task_ids: NDArray[np.str_],
@@ -222,4 +292,5 @@ def build_features(
     seed: int,
 ) -> tuple[tuple[str, ...], Floats]:
     """Names (d,) and matrix Z (n, d) of the named tasks; for several splits make `TaskFeatures` once instead."""
-    return TaskFeatures.of(tables, task_ids).encode(train_mask, encoder, seed)
+    encoded = TaskFeatures.of(tables, task_ids).encode(train_mask, encoder, seed)
+    return encoded.names, encoded.Z
