@@ -1,0 +1,96 @@
+"""The tables of a platform's database. Rows are in order of their ids; times are UTC seconds since the epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+METADATA = sa.MetaData()
+
+
+def _table(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    return sa.Table(name, METADATA, *columns, sqlite_autoincrement=True)  # an id is never given out twice
+
+
+def _id(name: str = "id") -> sa.Column[int]:
+    return sa.Column(name, sa.Integer, primary_key=True, autoincrement=True)
+
+
+def _text(name: str, **options: Any) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, **options)
+
+
+def _real(name: str) -> sa.Column[float]:
+    return sa.Column(name, sa.Double)
+
+
+def _key(name: str, *target: Any) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, *target, primary_key=True)
+
+
+tasks = _table(
+    "tasks",
+    _id(),
+    _text("task_id", unique=True, nullable=False),
+    _real("submitted_at"),
+    sa.Column("row", sa.JSON, nullable=False),
+    _text("graph_id"),
+)
+# The tasks without an assignment; kept apart so that a round does not search all that ever were.
+queue = _table("queue", sa.Column("id", sa.ForeignKey("tasks.id"), primary_key=True, autoincrement=False))
+graphs = _table("graphs", _key("graph_id"), sa.Column("nodes", sa.LargeBinary), sa.Column("edges", sa.LargeBinary))
+clusters = _table("clusters", _key("cluster_id"), sa.Column("online", sa.Boolean, nullable=False), _real("changed_at"))
+rounds = _table(
+    "rounds",
+    _id("round_id"),
+    _real("matched_at"),
+    _text("version"),
+    sa.Column("data", sa.JSON),
+    _real("gamma"),
+    sa.Column("tasks", sa.Integer),
+    *(_real(name) for name in ("makespan", "lower_bound", "gap", "mean_reliability", "took_s")),
+    _text("status"),
+    _text("rule"),
+)
+INTERVALS = ("seconds", "seconds_low", "seconds_high", "reliability", "reliability_low", "reliability_high")
+assignments = _table(
+    "assignments",
+    _key("task_id", sa.ForeignKey("tasks.task_id")),  # the key IS "exactly once"
+    sa.Column("round_id", sa.ForeignKey("rounds.round_id"), nullable=False, index=True),
+    _text("cluster_id", nullable=False),
+    *(_real(name) for name in INTERVALS),
+)
+models = _table(
+    "models",
+    _id(),
+    _text("version", unique=True, nullable=False),
+    _real("added_at"),
+    _text("folder"),
+    sa.Column("metrics", sa.JSON),
+    sa.Column("data", sa.JSON),
+    _text("refused"),  # why the files are not trusted, null while they are
+)
+champions = _table("champions", _id(), _text("version", nullable=False), _real("at"), _text("action"), _text("why"))
+deliveries = _table(
+    "deliveries",
+    _id(),
+    _text("digest", unique=True, nullable=False),
+    _text("name"),
+    _real("received_at"),
+    sa.Column("rows", sa.JSON),
+    sa.Column("quarantined", sa.JSON),
+    _text("status"),
+)
+outbox = _table(
+    "outbox",
+    _id(),
+    _real("at"),
+    _text("kind"),
+    _text("name"),
+    _real("value"),
+    sa.Column("content", sa.JSON),
+    sa.Column("delivered_at", sa.Double, index=True),
+    sa.Column("tries", sa.Integer, default=0),
+    _text("error"),
+)
