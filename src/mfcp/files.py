@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -86,6 +87,16 @@ def output_folder(path: Path) -> Path:
             return Path(path)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def folder_digest(path: Path) -> str:
+    """SHA-256 of the names and contents of a folder's files; hidden ones do not count."""
+    whole = hashlib.sha256()
+    for file in sorted(p for p in Path(path).rglob("*") if p.is_file() and not p.name.startswith(".")):
+        with file.open("rb") as content:
+            own = hashlib.file_digest(content, "sha256").hexdigest()
+        whole.update(f"{file.relative_to(path).as_posix()}\0{own}\0".encode())
+    return whole.hexdigest()
 
 
 def write_json(path: Path, content: Any) -> None:

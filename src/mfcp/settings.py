@@ -27,6 +27,7 @@ SECTIONS = {
     "pretrain": "mfcp.methods.pretrain:PretrainRules",
     "finetune": "mfcp.methods.base:FinetuneRules",
     "evaluate": "mfcp.evaluation.metrics:EvaluateRules",
+    "release": "mfcp.release.fitting:ReleaseRules",
 }
 
 

@@ -83,7 +83,7 @@ def test_seeds_give_different_splits():
 
 
 def test_too_few_tasks_to_split():
-    with pytest.raises(DataError, match="2 model families or tasks cannot fill train, validation and test"):
+    with pytest.raises(DataError, match="2 model families or tasks cannot fill 3 parts"):
         split_tasks(pool_of(["a", "b"]), 0)
 
 

@@ -36,10 +36,8 @@ def family_of(model: str) -> str:
     return found.group() if found else model
 
 
-def split_tasks(
-    pool: TaskPool, seed: int, fractions: tuple[float, float, float] = (0.6, 0.15, 0.25)
-) -> NDArray[np.int8]:
-    """(n,) part of each task: 0 train, 1 validation, 2 test; a family lies in one part.
+def split_tasks(pool: TaskPool, seed: int, fractions: tuple[float, ...] = (0.6, 0.15, 0.25)) -> NDArray[np.int8]:
+    """(n,) part of each task, by default 0 train, 1 validation, 2 test; a family lies in one part.
 
     Families are dealt in random order, each to the part that lacks most tasks of its share; so the parts come
     as close to `fractions` as the sizes of families allow.
@@ -47,7 +45,7 @@ def split_tasks(
     Args:
         pool: tasks with their family.
         seed: of the order.
-        fractions: shares of train, validation and test, summing to 1.
+        fractions: shares of the parts, summing to 1.
 
     Raises:
         DataError: fewer groups than parts.
@@ -56,8 +54,8 @@ def split_tasks(
     names, index, sizes = np.unique(group, return_inverse=True, return_counts=True)
     if len(names) < len(fractions):
         raise DataError(
-            f"{len(names)} model families or tasks cannot fill train, validation and test; profile at least "
-            f"{len(fractions)} different tasks"
+            f"{len(names)} model families or tasks cannot fill {len(fractions)} parts (train, validation, …); "
+            f"profile at least {len(fractions)} different tasks"
         )
     rng = np.random.default_rng([seed, 0x5B117])
     order = rng.permutation(len(names))

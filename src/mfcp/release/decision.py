@@ -1,0 +1,170 @@
+"""One round decided: what a release believes, the plan that follows, and how far it is from a certified bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mfcp.errors import DataError, SettingsError
+from mfcp.matching.planning import solve, solve_or_fall_back
+from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, makespan, reliability
+from mfcp.release.model import Release
+from mfcp.rules.base import Belief
+
+if TYPE_CHECKING:
+    from mfcp.data.tables import Tables
+
+_WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The plan of a round of n tasks on the clusters at hand, and what it was based on.
+
+    Attributes:
+        task_id, cluster_id: (n,) each task and its cluster.
+        assignment: (n,) positions of these clusters in `clusters`.
+        clusters: (M,) those that could be chosen.
+        belief: of the round, B = 1, over `clusters`.
+        makespan: predicted seconds until the last cluster is done.
+        lower_bound: seconds that no plan of at least this plan's predicted reliability, or gamma, can undercut.
+        mean_reliability: predicted share of successes.
+        gamma: what was asked for.
+        status: "optimal" where makespan and bound agree, "feasible", or "short" where the plan is predicted to miss
+            gamma.
+        rule: what chose the plan: the release's rule, or an engine.
+        took_s: seconds for prediction, plan and bound.
+        version, data: of the release.
+    """
+
+    task_id: tuple[str, ...]
+    assignment: Ints
+    clusters: tuple[str, ...]
+    belief: Belief
+    makespan: float
+    lower_bound: float
+    mean_reliability: float
+    gamma: float
+    status: str
+    rule: str
+    took_s: float
+    version: str
+    data: dict[str, Any]
+
+    @property
+    def cluster_id(self) -> tuple[str, ...]:
+        """(n,) the chosen clusters' names."""
+        return tuple(self.clusters[i] for i in self.assignment)
+
+    @property
+    def gap(self) -> float:
+        """(makespan - lower_bound) / lower_bound."""
+        return self.makespan / self.lower_bound - 1.0
+
+    def chosen(self) -> dict[str, Floats]:
+        """Seconds and reliability of each task on its cluster, with 95 % intervals: each (n,).
+
+        Times are log-normal about their median; reliabilities normal, cut at 0 and 1.
+        """
+        every = intervals(self.belief)
+        j = np.arange(len(self.assignment))
+        return {name: value[0, self.assignment, j] for name, value in every.items()}
+
+
+def intervals(belief: Belief) -> dict[str, Floats]:
+    """seconds, seconds_low, seconds_high, reliability, reliability_low, reliability_high: each (B, M, N)."""
+    factor, width = np.exp(_WIDTH * belief.log_sd), _WIDTH * belief.a_sd
+    return {
+        "seconds": belief.T,
+        "seconds_low": belief.T / factor,
+        "seconds_high": belief.T * factor,
+        "reliability": belief.A,
+        "reliability_low": np.clip(belief.A - width, 0, 1),
+        "reliability_high": np.clip(belief.A + width, 0, 1),
+    }
+
+
+def decide(
+    release: Release,
+    tables: Tables,
+    *,
+    gamma: float | None = None,
+    clusters: Collection[str] | None = None,
+    engine: str = "auto",
+    time_limit: float = 2.0,
+) -> Decision:
+    """Predict and match one round.
+
+    Args:
+        release: what predicts and, with engine "auto", its rule.
+        tables: `tasks`, n rows, and their `nodes` and `edges`.
+        gamma: least mean reliability; None takes the release's own.
+        clusters: those at hand; None takes all that the release knows. Unknown ones are left out.
+        engine: "auto" for the release's rule, else an engine that takes the predictions for the truth.
+        time_limit: seconds for the bound, or the engine.
+
+    Raises:
+        DataError: no task, or no cluster at hand that the release knows.
+        SettingsError: unknown engine, or gamma outside [0, 1].
+    """
+    begin = time.perf_counter()
+    belief, names = _at_hand(release, release.predict(tables), clusters)
+    if gamma is not None:
+        if not 0 <= gamma <= 1:
+            raise SettingsError(f"gamma: expected a mean reliability in [0, 1], got {gamma}")
+        belief = replace(belief, gamma=np.array([float(gamma)]))
+    problem, rule = belief.problem(), release.trained.method.rule
+    if engine == "auto":
+        plan = rule.plan(belief, knob=float(release.trained.knob[0]), price=release.price)
+    else:
+        plan = _planned(problem, engine, time_limit)
+    ends, reached = float(makespan(plan, problem.T)[0]), float(reliability(plan, problem.A)[0])
+    asked = float(problem.gamma[0])
+    bound = min(_bound(problem, min(asked, reached), time_limit), ends)
+    short, tight = reached < asked - SLACK, ends <= bound * (1 + 1e-6)
+    return Decision(
+        task_id=tuple(tables["tasks"]["task_id"].astype(str)),
+        assignment=plan[0],
+        clusters=names,
+        belief=belief,
+        makespan=ends,
+        lower_bound=bound,
+        mean_reliability=reached,
+        gamma=asked,
+        status="short" if short else "optimal" if tight else "feasible",
+        rule=rule.name if engine == "auto" else engine,
+        took_s=time.perf_counter() - begin,
+        version=release.version,
+        data=release.data,
+    )
+
+
+def _at_hand(release: Release, belief: Belief, clusters: Collection[str] | None) -> tuple[Belief, tuple[str, ...]]:
+    """The belief over the clusters that may be chosen, and their names."""
+    if clusters is None:
+        return belief, release.cluster_id
+    own = [i for i, name in enumerate(release.cluster_id) if name in clusters]
+    if not own:
+        raise DataError(
+            f"clusters: none of {', '.join(sorted(clusters)) or 'no clusters'} is known to release {release.version}; "
+            f"it knows {', '.join(release.cluster_id)}"
+        )
+    parts = {name: getattr(belief, name)[:, own] for name in ("T", "A", "log_sd", "a_sd", "allowed")}
+    return replace(belief, **parts), tuple(release.cluster_id[i] for i in own)
+
+
+def _planned(problem: MatchingProblem, engine: str, time_limit: float) -> Ints:
+    """(1, N) an engine's plan; where none reaches gamma, the one that trades as every method does then."""
+    found = solve(problem, engine, time_limit=time_limit)
+    if found.status[0] != "infeasible":
+        return found.assignment
+    return solve_or_fall_back(problem).assignment
+
+
+def _bound(problem: MatchingProblem, gamma: float, time_limit: float) -> float:
+    """Seconds that no plan with mean reliability gamma undercuts, under the predictions."""
+    return float(solve(problem.at(gamma), time_limit=time_limit).lower_bound[0])
