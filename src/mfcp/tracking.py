@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STORE = "mlruns/mlflow.db"
 ARTIFACTS = "mlruns/artifacts"
 BATCH = 800  # MLflow takes at most 1000 entities in one request, the first of which also carries the params
+TAG_LENGTH = 5000  # characters that every store of MLflow takes
 LOCK_WAIT_S = 10.0
 
 
@@ -111,6 +112,68 @@ def log_results(
         for result in results:
             _log_method(client, experiment_id, result, tags)
             advance()
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a metric that grows for as long as a platform runs.
+
+    Args:
+        name: metric.
+        value: finite.
+        step: unique among the points of a run: the same point twice is kept once.
+        at: seconds since the epoch.
+    """
+
+    name: str
+    value: float
+    step: int
+    at: float
+
+
+def log_points(
+    experiment: str, run: str, points: Sequence[Point], *, tags: Mapping[str, str], root: Path | None = None
+) -> None:
+    """Add points to a named run, made if missing; points that are there already stay single.
+
+    Args:
+        experiment: name of the experiment, made if missing.
+        run: name of the run.
+        points: what to add.
+        tags: set on the run, over those it has.
+        root: the folder whose `mlruns/` is meant, see `checkout`.
+
+    Raises:
+        MfcpError: the store is locked, read-only, damaged or out of reach; some of the points may be there.
+    """
+    uri = tracking_uri(root)
+    with _explaining(uri):
+        _check_sqlite(uri)
+        client, experiment_id = _open(uri, experiment, checkout(root))
+        from mlflow.entities import Metric, RunTag
+
+        run_id = _run_named(client, experiment_id, run)
+        values = [Metric(point.name, point.value, int(point.at * 1000), point.step) for point in points]
+        labels = [RunTag(key, value[:TAG_LENGTH]) for key, value in tags.items()]
+        client.log_batch(run_id, metrics=values[:BATCH], tags=labels[:100])
+        for start in range(BATCH, len(values), BATCH):
+            client.log_batch(run_id, metrics=values[start : start + BATCH])
+        client.set_terminated(run_id, "FINISHED")  # nothing computes; its end says when the last point came
+
+
+def _run_named(client: MlflowClient, experiment_id: str, name: str) -> str:
+    """The run of this name; the oldest one, where two processes made one at the same time."""
+
+    def oldest() -> list[str]:
+        found = client.search_runs(
+            [experiment_id], f"attributes.run_name = '{name}'", max_results=1, order_by=["attributes.start_time ASC"]
+        )
+        return [str(run.info.run_id) for run in found]
+
+    if not (found := oldest()):
+        client.create_run(experiment_id, run_name=name)
+        found = oldest()
+    return found[0]
 
 
 def git_tags(root: Path) -> dict[str, str]:

@@ -48,6 +48,9 @@ class Note:
     content: Mapping[str, Any] = field(default_factory=dict)
 
 
+_COUNTED = (tasks, assignments, rounds, queue, outbox)
+
+
 class Store:
     """The state of one platform; see `Database` for its arguments and for what happens when it is out of reach."""
 
@@ -109,10 +112,11 @@ class Store:
         return {"tasks": coerce(TASKS, frame).frame, **unpack([row for rows in drawn for row in rows])}
 
     def counts(self) -> dict[str, int]:
-        """Rows of `tasks`, `assignments`, `rounds` and of `queue`, the tasks that wait."""
-        counted = [sa.select(sa.func.count().label("n")).select_from(t) for t in (tasks, assignments, rounds, queue)]
-        found = self._database.read(*counted)
-        return dict(zip(("tasks", "assignments", "rounds", "queue"), (int(n[0]["n"]) for n in found), strict=True))
+        """Rows of `tasks`, `assignments`, `rounds`, of `queue` (tasks that wait), and notes in `outbox` that wait."""
+        tables = {table.name: sa.select(sa.func.count().label("n")).select_from(table) for table in _COUNTED}
+        tables["outbox"] = tables["outbox"].where(outbox.c.delivered_at.is_(None))
+        found = self._database.read(*tables.values())
+        return {name: int(rows[0]["n"]) for name, rows in zip(tables, found, strict=True)}
 
     def assign(self, round_: Row, plan: pd.DataFrame, notes: Sequence[Note] = ()) -> int | None:
         """Write a round, its assignments and what is to be tracked of it, all or nothing.
