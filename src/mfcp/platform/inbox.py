@@ -1,0 +1,204 @@
+"""Deliveries of an inbox into the log: read, judged, versioned, entered, archived, in this order.
+
+Whatever dies when, the next call takes the same steps to the same end: a delivery leaves the inbox last, and what was
+judged once is judged alike beside a log that has its rows already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mfcp.data.formats import READERS
+from mfcp.data.schema import SCHEMA
+from mfcp.data.tables import Tables, find_table, read_table, write_tables
+from mfcp.errors import DataError, MfcpError
+from mfcp.files import replacing_folder, write_json
+from mfcp.platform.merging import REASON, merge
+from mfcp.platform.store import Note, Store
+
+STILL_WRITTEN = (".part", ".tmp")
+# What content that no reader foresaw ends in; a full disk or a lack of memory is not the delivery's fault.
+UNREADABLE = (MfcpError, ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError)
+Status = Literal["taken", "partly", "refused", "known", "waiting"]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of one delivery.
+
+    Attributes:
+        name: of the file or folder.
+        digest: SHA-256 of its content.
+        status: all its rows are in the log; only some; none, since it cannot be read; the same content came before;
+            it stays in the inbox, since it cannot even be opened.
+        rows: table → rows that the log has now.
+        refused: table → rows in quarantine.
+        why: why it was refused or waits.
+    """
+
+    name: str
+    digest: str
+    status: Status
+    rows: dict[str, int]
+    refused: dict[str, int]
+    why: str = ""
+
+
+def ingest(home: Path, log: Path, store: Store, version: Callable[[str], None]) -> list[Delivery]:
+    """Take what waits in `home`/inbox into the log; one call at a time.
+
+    Args:
+        home: the platform's folder, with `inbox`, `archive` and `quarantine` on one file system.
+        log: folder of the log's tables, made with the first rows.
+        store: where deliveries are entered.
+        version: makes the log's present state a version, with a message; does nothing where it is one.
+
+    Raises:
+        DataError: the log is damaged, or something cannot be written; what waits goes on waiting.
+    """
+    _recover(log, home / "quarantine")
+    tables = {name: read_table(path, SCHEMA[name]) for name in SCHEMA if (path := find_table(log, name))}
+    known = store.deliveries()
+    entered: dict[str, str] = dict(zip(known["digest"], known["status"], strict=True))
+    done = []
+    for item in waiting(home / "inbox"):
+        try:
+            digest = digest_of(item)
+        except OSError as error:
+            done.append(Delivery(item.name, "", "waiting", {}, {}, f"{item}: cannot open ({error.strerror})"))
+            continue
+        if digest in entered:
+            delivery = Delivery(item.name, digest, "known", {}, {})
+        else:
+            delivery, tables = _take(item, digest, tables, log, home / "quarantine" / digest)
+            if delivery.rows:
+                version(f"Delivery {item.name}\n\nsha256 {digest}")
+            _enter(delivery, store)
+            entered[digest] = delivery.status
+        _move(item, home / ("quarantine" if entered[digest] == "refused" else "archive") / digest)
+        done.append(delivery)
+    return done
+
+
+def waiting(inbox: Path) -> list[Path]:
+    """Deliveries that are whole, those of tables that others refer to first."""
+    found = [item for item in inbox.iterdir() if not _still_written(item)]
+    order = {name: place for place, name in enumerate(SCHEMA)}
+    places = {item: min((order.get(_table(name), len(order)) for name in _files(item)), default=0) for item in found}
+    return sorted(found, key=lambda item: (places[item], item.name))
+
+
+def digest_of(item: Path) -> str:
+    """SHA-256 of a delivery's content; what follows the table's name in that of a single file does not count."""
+    whole = hashlib.sha256()
+    for name, path in sorted(_files(item).items()):
+        with path.open("rb") as content:
+            whole.update(f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\0".encode())
+    return whole.hexdigest()
+
+
+def read_delivery(item: Path) -> Tables:
+    """The tables of a delivery: a file `<table>[-anything].<ending>`, or a folder of files `<table>.<ending>`.
+
+    A column `reason` is left out, so that mended rows of the quarantine can be delivered as they are.
+
+    Raises:
+        DataError: a table that the schema does not know, none at all, or a file that cannot be read.
+    """
+    tables: Tables = {}
+    for name, path in _files(item).items():
+        if path.suffix not in READERS and item.is_dir():
+            continue
+        table = SCHEMA.get(_table(name))
+        if table is None or path.suffix not in READERS:
+            raise DataError(
+                f"{path}: not a table of the log schema; expected {', '.join(SCHEMA)}, with '-…' after it in a single "
+                f"file's name, ending in {', '.join(READERS)}"
+            )
+        if table.name in tables:
+            raise DataError(f"{item}: two files hold table '{table.name}'; keep one of them")
+        tables[table.name] = read_table(path, table).drop(columns=REASON, errors="ignore")
+    if not tables:
+        raise DataError(f"{item}: no table in it; expected {', '.join(SCHEMA)} as {' or '.join(READERS)}")
+    return {name: tables[name] for name in SCHEMA if name in tables}
+
+
+def _files(item: Path) -> dict[str, Path]:
+    """Name → file; a single file goes by its table."""
+    if not item.is_dir():
+        return {item.stem.split("-")[0] + item.suffix: item}
+    return {path.relative_to(item).as_posix(): path for path in item.rglob("*") if not path.is_dir()}
+
+
+def _table(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _still_written(item: Path) -> bool:
+    files = [item, *item.rglob("*")] if item.is_dir() else [item]
+    marked = any(path.name.startswith(".") or path.name.endswith(STILL_WRITTEN) for path in files)
+    return marked or (item.is_dir() and len(files) == 1)
+
+
+def _take(item: Path, digest: str, tables: Tables, log: Path, quarantine: Path) -> tuple[Delivery, Tables]:
+    """Rows into the log and the quarantine; what became of the delivery, and the log's tables now."""
+    try:
+        merged = merge(tables, read_delivery(item))
+    except UNREADABLE as error:
+        why = str(error) if isinstance(error, MfcpError) else f"{item}: cannot be read ({error!r})"
+        with replacing_folder(quarantine) as folder:
+            write_json(folder / "reason.json", {"name": item.name, "reason": why})
+        return Delivery(item.name, digest, "refused", {}, {}, why), tables
+    refused = {name: len(frame) for name, frame in merged.refused.items()}
+    delivery = Delivery(item.name, digest, "partly" if refused else "taken", merged.accepted, refused)
+    if refused:
+        reasons = {n: frame[REASON].value_counts().head(3).to_dict() for n, frame in merged.refused.items()}
+        with replacing_folder(quarantine) as folder:
+            write_tables(merged.refused, folder)
+            summary = {"name": item.name, "rows": merged.accepted, "quarantined": refused, "most": reasons}
+            write_json(folder / "summary.json", summary)
+    if any(merged.new.values()):
+        with replacing_folder(log) as folder:
+            write_tables(merged.log, folder)
+    return delivery, merged.log
+
+
+def _enter(delivery: Delivery, store: Store) -> None:
+    bad = sum(delivery.refused.values())
+    notes = [Note("ingest.rows", float(sum(delivery.rows.values()))), Note("ingest.quarantined", float(bad))]
+    if delivery.status != "taken":
+        content = {"delivery": delivery.name, "digest": delivery.digest, "rows": delivery.refused, "why": delivery.why}
+        notes.append(Note("quarantine", kind="event", content=content))
+    store.deliver(delivery.digest, delivery.name, delivery.status, delivery.rows, delivery.refused, notes)
+
+
+def _move(item: Path, folder: Path) -> None:
+    """Out of the inbox; where the same content of this name lies already, that is enough."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / item.name).exists():
+            os.rename(item, folder / item.name)
+        elif item.is_dir():
+            shutil.rmtree(item)
+        else:
+            item.unlink()
+    except OSError as error:
+        raise DataError(
+            f"{item}: cannot move to {folder} ({error.strerror}); mend the rights, and keep inbox, archive and "
+            "quarantine on one file system"
+        ) from None
+
+
+def _recover(log: Path, quarantine: Path) -> None:
+    """Undo what a kill within `replacing_folder` leaves: the old log beside its place, and unfinished folders."""
+    old = next(log.parent.glob(f".{log.name}.*.old"), None)
+    if old is not None and not log.exists():
+        os.rename(old, log)
+    for unfinished in [*log.parent.glob(f".{log.name}.*"), *quarantine.glob(".*")]:
+        shutil.rmtree(unfinished, ignore_errors=True)
