@@ -99,7 +99,7 @@ def expected_plans(moments: Moments, *, price: float) -> ExpectedPlan:
     gamma', with F, the least makespan at mean reliability gamma', convex in it.
     """
     point = moments.point()
-    first = solve_or_fall_back(point)
+    first = solve_or_fall_back(point, "auto" if point.tasks <= _MANY_TASKS else _START)
     unit = first.makespan
     if point.clusters**point.tasks <= _FEW:
         plan, cost, _ = _best_of_all(moments, unit, price, None)
@@ -174,30 +174,30 @@ def _best_of_all(moments: Moments, unit: Floats, price: float, quantile: float |
 
 
 def _at_targets(moments: Moments, unit: Floats, price: float, first: Ints) -> tuple[Ints, Floats]:
-    """Plan (1, N) and cost (1,) of one round of many tasks: the best of plans at rising targets, each polished.
+    """Plan (1, N) and cost (1,) of one round of many tasks: the best of plans at several targets, each polished.
 
-    Targets rise from gamma until one costs more than the last, each solved from the last one's prices; the plan that
-    pays the price for what the means lack is tried before, for gammas that are not worth their time.
+    The least cost at a target is convex in it. Targets rise from gamma, where `first` is, until one costs more than
+    the last; where the first rise does not pay, neither does another, and the plan that pays the price for what the
+    means lack is tried instead.
     """
     point, charge = moments.point(), np.array([price])
-    priced = solve(point, _START, price=price * unit)
     best, least, _ = _improved(moments, first, unit, charge, None)
-    plan, cost, _ = _improved(moments, priced.assignment, unit, charge, None)
-    if cost < least:
-        best, least = plan, cost
     deviation = float(np.sqrt(_picked(moments.reliability_variance, best).sum())) / point.tasks
-    state, last = priced.state, np.inf
+    state, rising = None, False
     for step in range(1, _TARGETS + 1 if deviation > 0 else 1):
         target = point.at(np.minimum(point.gamma + _STEP * step * deviation, point.reachable_gamma() - SLACK))
         solution = solve(target, _START, start=state)
         if solution.assignment[0, 0] < 0:
             break
         plan, cost, _ = _improved(moments, solution.assignment, unit, charge, None)
-        if cost < least:
-            best, least = plan, cost
-        if cost[0] > last:
+        if cost[0] >= least[0]:
             break
-        state, last = solution.state, float(cost[0])
+        best, least, state, rising = plan, cost, solution.state, True
+    if not rising:
+        priced = solve(point, _START, price=price * unit)
+        plan, cost, _ = _improved(moments, priced.assignment, unit, charge, None)
+        if cost[0] < least[0]:
+            best, least = plan, cost
     return best, least
 
 

@@ -89,20 +89,22 @@ def solve(
     )
 
 
-def solve_or_fall_back(problem: MatchingProblem, *, time_limit: float = 60.0) -> Solution:
+def solve_or_fall_back(
+    problem: MatchingProblem, engine: str | Mapping[str, Any] | Engine = "auto", *, time_limit: float = 60.0
+) -> Solution:
     """Eq. (2) where it has a plan; elsewhere objective + 20 · (least objective) · shortfall, least.
 
     Predictions may admit no feasible plan although the platform must still place the tasks; every method
     is treated alike by this rule. Status "fallback" marks such rounds; "infeasible" remain those that have no plan
     even at gamma 0.
     """
-    solution = solve(problem, time_limit=time_limit)
+    solution = solve(problem, engine, time_limit=time_limit)
     missing = solution.status == "infeasible"
     if not missing.any():
         return solution
     hard = problem.take(missing)
-    least = solve(hard.at(0.0), time_limit=time_limit).objective
-    soft = solve(hard, price=FALLBACK_PRICE * np.where(np.isfinite(least), least, 0.0), time_limit=time_limit)
+    least = solve(hard.at(0.0), engine, time_limit=time_limit).objective
+    soft = solve(hard, engine, price=FALLBACK_PRICE * np.where(np.isfinite(least), least, 0.0), time_limit=time_limit)
     merged = {}
     for name in ("assignment", "makespan", "lower_bound", "objective"):
         merged[name] = getattr(solution, name).copy()

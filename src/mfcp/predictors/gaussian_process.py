@@ -19,6 +19,7 @@ from mfcp.predictors.forecast import Forecast, Forecaster, Lessons
 
 _UNKNOWN = 1e6  # noise variance of a label that is not there, in units of the labels' variance
 _JITTER = 1e-6
+_BLOCK = 1_000_000  # covariances computed at once
 _LINEAR, _NOISE = math.log(0.3), math.log(0.05)  # centres of the priors of log variances, in the same units
 _LOW, _HIGH = 1e-3, 1 - 1e-3  # probabilities stay inside
 
@@ -182,8 +183,13 @@ class _Processes(nn.Module):
 
     def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
         """Z (S, n, d) → log seconds and probabilities, each (S, M, n)."""
-        own = [(self.kernel.of(s)(Z[s], self.X[s]) @ self.alpha[s][..., None])[..., 0] for s in range(len(Z))]
-        return self.scaled(torch.stack(own))
+        return self.scaled(torch.stack([self._standard(s, z) for s, z in enumerate(Z)]))
+
+    def _standard(self, seed: int, z: Tensor) -> Tensor:
+        """(2M, n) of one seed, in blocks of tasks whose covariances fit into the processor's caches."""
+        kernel, X, alpha = self.kernel.of(seed), self.X[seed], self.alpha[seed][..., None]
+        size = max(1, _BLOCK // (len(alpha) * len(X)))
+        return torch.cat([(kernel(part, X) @ alpha)[..., 0] for part in z.split(size)], dim=-1)
 
     def scaled(self, standard: Tensor) -> tuple[Tensor, Tensor]:
         """Log seconds and probabilities from standardised values (S, 2M, n)."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
 
+_MANY_TASKS = 200  # above, a plan of its own that proves more of the bound than prices do is not worth its time
+_BOUND = {"kind": "dual", "target": 1.0}
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -121,7 +124,7 @@ def decide(
     if engine == "auto":
         plan = rule.plan(belief, knob=float(release.trained.knob[0]), price=release.price)
     else:
-        plan = _planned(problem, engine, time_limit)
+        plan = solve_or_fall_back(problem, engine, time_limit=time_limit).assignment
     ends, reached = float(makespan(plan, problem.T)[0]), float(reliability(plan, problem.A)[0])
     asked = float(problem.gamma[0])
     bound = min(_bound(problem, min(asked, reached), time_limit), ends)
@@ -157,14 +160,7 @@ def _at_hand(release: Release, belief: Belief, clusters: Collection[str] | None)
     return replace(belief, **parts), tuple(release.cluster_id[i] for i in own)
 
 
-def _planned(problem: MatchingProblem, engine: str, time_limit: float) -> Ints:
-    """(1, N) an engine's plan; where none reaches gamma, the one that trades as every method does then."""
-    found = solve(problem, engine, time_limit=time_limit)
-    if found.status[0] != "infeasible":
-        return found.assignment
-    return solve_or_fall_back(problem).assignment
-
-
 def _bound(problem: MatchingProblem, gamma: float, time_limit: float) -> float:
     """Seconds that no plan with mean reliability gamma undercuts, under the predictions."""
-    return float(solve(problem.at(gamma), time_limit=time_limit).lower_bound[0])
+    engine = "auto" if problem.tasks <= _MANY_TASKS else _BOUND
+    return float(solve(problem.at(gamma), engine, time_limit=time_limit).lower_bound[0])
