@@ -27,7 +27,8 @@ def small_log(tasks: int = 90, seed: int = 0, *, runs: int = 6, start: int = 0) 
         rows["tasks"].append(
             {"task_id": name, "domain": ("cv", "nlp", "speech")[kind[j]], "model": f"{'xyz'[kind[j]]}{'uvw'[j % 3]}net",
              "batch_size": 8, "input_size": 64, "precision": "fp32", "phase": "train",
-             "param_count": int(flops[j] / 99), "flops": flops[j], "activations": flops[j] / 1000, "samples": 1e4}
+             "param_count": int(flops[j] / 99), "flops": flops[j], "activations": flops[j] / 1000, "samples": 1e4,
+             "graph_id": f"g{kind[j]}"}
         )  # fmt: skip
         for i, cluster in enumerate(CLUSTERS):
             seconds = flops[j] / 2e7 * (0.4 if i == kind[j] else 1.5)
@@ -42,10 +43,22 @@ def small_log(tasks: int = 90, seed: int = 0, *, runs: int = 6, start: int = 0) 
         {"cluster_id": c, "accelerator": "gpu", "accelerator_count": 1, "memory_bytes": 16 * 10**9, "peak_flops": 1e14}
         for c in CLUSTERS
     ]
-    return {name: _table(name, own) for name, own in (*rows.items(), ("clusters", machines))}
+    graphs = [chain(f"g{k}", 2 + k) for k in range(3)]
+    rows |= {name: [row for graph in graphs for row in graph[name]] for name in ("nodes", "edges")}
+    return {name: as_table(name, own) for name, own in (*rows.items(), ("clusters", machines))}
 
 
-def _table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+def chain(graph: str, operators: int) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `nodes` and `edges` of a graph whose operators follow each other."""
+    same = {"op": "conv", "flops": 1e6, "bytes_read": 8.0, "bytes_written": 8.0, "output_numel": 2, "param_count": 9}
+    return {
+        "nodes": [{"graph_id": graph, "node_id": k, **same} for k in range(operators)],
+        "edges": [{"graph_id": graph, "src": k, "dst": k + 1} for k in range(operators - 1)],
+    }
+
+
+def as_table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Rows in the schema's columns and types."""
     columns = [column.name for column in SCHEMA[name].columns]
     return coerce(SCHEMA[name], pd.DataFrame(rows, columns=columns)).frame
 

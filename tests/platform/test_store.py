@@ -129,7 +129,7 @@ def test_a_round_is_written_whole_or_not_at_all(store: Store) -> None:
     assert list(store.assignments()["task_id"]) == ["t1", "t2", "t3"]
     assert list(store.assignments(after=1)["task_id"]) == ["t3"]
     assert list(store.assignments(round_id=1)["cluster_id"]) == ["a", "a"]
-    assert store.counts() == {"tasks": 3, "assignments": 3, "rounds": 2, "queue": 0, "outbox": 1}
+    assert store.counts() == {"tasks": 3, "assignments": 3, "rounds": 2, "queue": 0, "set_aside": 0, "outbox": 1}
 
 
 def test_what_else_a_platform_remembers(store: Store) -> None:

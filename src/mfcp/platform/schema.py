@@ -36,8 +36,9 @@ tasks = _table(
     _real("submitted_at"),
     sa.Column("row", sa.JSON, nullable=False),
     _text("graph_id"),
+    _text("set_aside"),  # why it cannot be matched, null while it can
 )
-# The tasks without an assignment; kept apart so that a round does not search all that ever were.
+# Tasks that can be matched and are not; kept apart so that a round does not search all that ever were.
 queue = _table("queue", sa.Column("id", sa.ForeignKey("tasks.id"), primary_key=True, autoincrement=False))
 graphs = _table("graphs", _key("graph_id"), sa.Column("nodes", sa.LargeBinary), sa.Column("edges", sa.LargeBinary))
 clusters = _table("clusters", _key("cluster_id"), sa.Column("online", sa.Boolean, nullable=False), _real("changed_at"))

@@ -112,9 +112,10 @@ class Store:
         return {"tasks": coerce(TASKS, frame).frame, **unpack([row for rows in drawn for row in rows])}
 
     def counts(self) -> dict[str, int]:
-        """Rows of `tasks`, `assignments`, `rounds`, of `queue` (tasks that wait), and notes in `outbox` that wait."""
+        """How many tasks, assignments and rounds; tasks in the queue and set aside; notes that wait in the outbox."""
         tables = {table.name: sa.select(sa.func.count().label("n")).select_from(table) for table in _COUNTED}
         tables["outbox"] = tables["outbox"].where(outbox.c.delivered_at.is_(None))
+        tables["set_aside"] = tables["tasks"].where(tasks.c.set_aside.is_not(None))
         found = self._database.read(*tables.values())
         return {name: int(rows[0]["n"]) for name, rows in zip(tables, found, strict=True)}
 
@@ -145,6 +146,18 @@ class Store:
             return self._database.write(work)
         except IntegrityError:
             return None
+
+    def set_aside(self, reasons: Mapping[str, str]) -> None:
+        """Take pending tasks that cannot be matched out of the queue, each with its reason and an event."""
+
+        def work(connection: sa.Connection) -> None:
+            for task, why in reasons.items():
+                own = sa.select(tasks.c.id).where(tasks.c.task_id == task).scalar_subquery()
+                if connection.execute(sa.delete(queue).where(queue.c.id == own)).rowcount:
+                    connection.execute(sa.update(tasks).where(tasks.c.task_id == task).values(set_aside=why))
+                    _post(connection, [Note("task_set_aside", kind="event", content={"task_id": task, "why": why})])
+
+        self._database.write(work)
 
     def rounds(self, last: int | None = None) -> pd.DataFrame:
         """The rounds, newest first."""
