@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mfcp.calibrating import add_parser as add_calibrate
 from mfcp.capturing import add_parser as add_capture
+from mfcp.deciding import add_parser as add_match
 from mfcp.errors import DataError, InfeasibleError, SettingsError, guarded
 from mfcp.paper.command import add_parser as add_paper
 from mfcp.profiling.command import add_parser as add_profile
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.set_defaults(run=_benchmark)
 
     _add_solve(commands)
+    add_match(commands, ENGINES)
     add_capture(commands)
     add_calibrate(commands)
     add_profile(commands)

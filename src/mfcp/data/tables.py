@@ -64,6 +64,49 @@ def read_table(path: Path, table: Table) -> pd.DataFrame:
     return coerce(table, frame).lenient
 
 
+def read_new_tasks(path: Path) -> pd.DataFrame:
+    """Table `tasks` of tasks to be matched, every cell of its kind and within its bounds.
+
+    Raises:
+        DataError: as `read_table`, and naming the first row and column that is wrong.
+    """
+    return check_tasks(read_table(path, SCHEMA["tasks"]), str(path))
+
+
+def check_tasks(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Rows of table `tasks` in the schema's types; a log's rows are quarantined instead, but these are asked about now.
+
+    Raises:
+        DataError: a missing column, a cell of another kind or out of bounds, a task without id or there twice.
+    """
+    import numpy as np
+
+    from mfcp.data.coercion import coerce
+
+    table = SCHEMA["tasks"]
+    check_columns(table, frame, where)
+    coerced = coerce(table, frame)
+    for column in table.columns:
+        values, wrong = coerced.frame[column.name], coerced.wrong.get(column.name, np.zeros(len(frame), bool))
+        if column.values:
+            wrong = wrong | (values.notna() & ~values.isin(column.values)).to_numpy(bool)
+        if column.low is not None or column.high is not None:
+            number = values.astype("float64").to_numpy(na_value=np.nan)
+            low = -np.inf if column.low is None else column.low
+            high = np.inf if column.high is None else column.high
+            wrong = wrong | (number < low) | (number > high) | ((number == low) & column.above)
+        if wrong.any():
+            row = int(wrong.argmax())
+            seen = frame[column.name].iloc[row]
+            raise DataError(f"{where}: tasks row {row}, {column.name}: expected {column.expected}, got {seen!r}")
+    ids = coerced.frame["task_id"]
+    if ids.isna().any():
+        raise DataError(f"{where}: tasks row {int(ids.isna().to_numpy().argmax())}: task_id is empty; name every task")
+    if ids.duplicated().any():
+        raise DataError(f"{where}: task_id '{ids[ids.duplicated()].iloc[0]}' occurs twice; keep one row")
+    return coerced.frame
+
+
 def find_table(folder: Path, name: str) -> Path | None:
     """The file of a table in a folder, None where there is none.
 

@@ -53,9 +53,9 @@ class Experiment(BaseModel):
         return next(iter(self.sweep.values()), (None,))
 
     def values_on(self, data: str) -> tuple[float | None, ...]:
-        """What it takes on one data set."""
+        """What it takes on one data set: larger values become the largest that its log has tasks for."""
         most = self.largest.get(data)
-        return tuple(value for value in self.values if most is None or value is None or value <= most)
+        return tuple(dict.fromkeys(v if most is None or v is None else min(v, most) for v in self.values))
 
 
 class Goal(BaseModel):

@@ -189,7 +189,7 @@ class _Processes(nn.Module):
         """(2M, n) of one seed, in blocks of tasks whose covariances fit into the processor's caches."""
         kernel, X, alpha = self.kernel.of(seed), self.X[seed], self.alpha[seed][..., None]
         size = max(1, _BLOCK // (len(alpha) * len(X)))
-        return torch.cat([(kernel(part, X) @ alpha)[..., 0] for part in z.split(size)], dim=-1)
+        return torch.cat([(kernel(part, X) @ alpha)[..., 0] for part in torch.split(z, size)], dim=-1)
 
     def scaled(self, standard: Tensor) -> tuple[Tensor, Tensor]:
         """Log seconds and probabilities from standardised values (S, 2M, n)."""
