@@ -152,6 +152,7 @@ def _take(item: Path, digest: str, tables: Tables, log: Path, quarantine: Path) 
         merged = merge(tables, read_delivery(item))
     except UNREADABLE as error:
         why = str(error) if isinstance(error, MfcpError) else f"{item}: cannot be read ({error!r})"
+        why = why.replace(f"{item.parent}{os.sep}", "")  # it lies elsewhere when somebody reads this
         with replacing_folder(quarantine) as folder:
             write_json(folder / "reason.json", {"name": item.name, "reason": why})
         return Delivery(item.name, digest, "refused", {}, {}, why), tables

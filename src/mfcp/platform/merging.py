@@ -149,10 +149,11 @@ def _context(log: Tables, rows: Tables) -> Tables:
             named.setdefault(foreign.target, []).append(own[foreign.columns[0]])
     result = {}
     for table in (SCHEMA[name] for name in SCHEMA if name in named):
-        old = log.get(table.name, coerce(table, pd.DataFrame({column.name: [] for column in table.columns})).frame)
+        names = [column.name for column in table.columns]
+        old = log[table.name] if table.name in log else coerce(table, pd.DataFrame(columns=names)).frame
         values = pd.concat(named[table.name]) if named[table.name] else []
         # What refers to a table names the first column of its key, alone or first.
-        result[table.name] = old[old[table.key[0]].isin(values)][[column.name for column in table.columns]]
+        result[table.name] = old[old[table.key[0]].isin(values)][names]
     return result
 
 
