@@ -22,6 +22,7 @@ import yaml
 from flows import guard
 from flows.checkout import only_one
 from mfcp.errors import MfcpError
+from mfcp.platform.store import Store
 from mfcp.telemetry import OFF
 
 BRANCH = "platform"
@@ -32,9 +33,25 @@ LOCK_WAIT_S = 10.0
 IDENTITY = (("user.name", "mfcp"), ("user.email", "mfcp@localhost"), ("commit.gpgsign", "false"))
 
 
-def home_folder(home: str | None = None) -> Path:
-    """The platform's folder: as given, else of MFCP_HOME, else `platform` under the working folder."""
+def home_folder(home: str = "") -> Path:
+    """The platform's folder: `home` if not empty, else of MFCP_HOME, else `platform` under the working folder."""
     return Path(home or os.environ.get("MFCP_HOME") or "platform").resolve()
+
+
+def repo_of(home: Path) -> Path:
+    """The platform's clone.
+
+    Raises:
+        MfcpError: there is none.
+    """
+    if not (home / "repo").is_dir():
+        raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+    return home / "repo"
+
+
+def open_store(home: Path) -> Store:
+    """The platform's state: the database of MFCP_DATABASE, else `platform.db` in its folder."""
+    return Store(os.environ.get("MFCP_DATABASE") or f"sqlite:///{home / 'platform.db'}")
 
 
 def make_home(checkout: Path, home: Path) -> None:
@@ -78,9 +95,7 @@ def working(home: Path, wait_s: float) -> Iterator[Path]:
     Raises:
         MfcpError: no platform there, no log yet, or `work` is in use for longer.
     """
-    repo, work = home / "repo", home / "work"
-    if not repo.exists():
-        raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+    repo, work = repo_of(home), home / "work"
     with _alone(home):
         if not work.exists():
             with _cloned(repo, work):
