@@ -98,7 +98,8 @@ def check_tasks(frame: pd.DataFrame, where: str) -> pd.DataFrame:
         if wrong.any():
             row = int(wrong.argmax())
             seen = frame[column.name].iloc[row]
-            raise DataError(f"{where}: tasks row {row}, {column.name}: expected {column.expected}, got {seen!r}")
+            shown = f"'{seen}'" if isinstance(seen, str) else seen
+            raise DataError(f"{where}: tasks row {row}, {column.name}: expected {column.expected}, got {shown}")
     ids = coerced.frame["task_id"]
     if ids.isna().any():
         raise DataError(f"{where}: tasks row {int(ids.isna().to_numpy().argmax())}: task_id is empty; name every task")

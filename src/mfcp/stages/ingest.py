@@ -20,6 +20,7 @@ class IngestRules(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     source: FamilyField[Source]
+    reads: str = Field("", description="file or folder that the source reads: a dependency of the stage in dvc.yaml")
     seed: int = Field(0, ge=0, description="seed of emulated logs")
 
 

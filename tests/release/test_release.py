@@ -1,0 +1,187 @@
+"""Releases: what is learned from a log, kept under hashes, and decides rounds of tasks that the log does not have."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from platform_log import CLUSTERS, small_log, small_release, small_settings
+
+from mfcp.data.featurize import PoolFeatures
+from mfcp.data.pool import build_pool
+from mfcp.data.study import Scale
+from mfcp.errors import DataError, SettingsError
+from mfcp.matching import MatchingProblem, solve
+from mfcp.matching.problem import makespan, reliability
+from mfcp.release.decision import decide
+from mfcp.release.fitting import fit_release
+from mfcp.release.model import Release
+from mfcp.tasks.features import features_as
+
+TABLES = small_log()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("release") / "made"
+    small_release(folder, TABLES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def release(folder):
+    return Release.load(folder)
+
+
+def unseen(count=20):
+    own = small_log(count, seed=9, start=500)
+    return {name: own[name] for name in ("tasks", "nodes", "edges")}
+
+
+def test_the_newest_tasks_are_held_back_and_no_family_is_on_both_sides_of_validation(release):
+    first = TABLES["runs"].groupby("task_id")["started_at"].min().sort_values(kind="stable")
+    newest = set(first.index[-round(0.15 * len(first)) :])
+    assert release.learned_from == set(first.index) - newest
+    assert release.cluster_id == CLUSTERS
+    assert release.data["tasks"] == len(release.learned_from)
+
+
+def test_the_same_training_is_the_same_release(folder, tmp_path):
+    again = small_release(tmp_path / "again", TABLES)
+    assert again.version == Release.load(folder).version
+    other = small_release(tmp_path / "other", TABLES, seed=1)
+    assert other.version != again.version
+
+
+def test_predictions_follow_the_tasks_and_nothing_else(release):
+    """A task's prediction depends on its own row and graph: not on its company, its place or its name."""
+    tables = unseen()
+    whole = release.predict(tables)
+    order = np.random.default_rng(0).permutation(len(tables["tasks"]))
+    mixed = tables["tasks"].iloc[order].assign(task_id=[f"n{j}" for j in range(len(order))])
+    assert np.allclose(release.predict({**tables, "tasks": mixed}).T, whole.T[:, :, order])
+    alone = release.predict({**tables, "tasks": tables["tasks"].iloc[[3]]})
+    assert np.allclose(alone.T[..., 0], whole.T[..., 3])
+    assert np.allclose(alone.A[..., 0], whole.A[..., 3])
+
+
+def test_predictions_are_near_the_truth_of_the_formula(release):
+    tables = unseen()
+    kind = tables["tasks"]["graph_id"].str[1].astype(int).to_numpy()
+    truth = tables["tasks"]["flops"].to_numpy() / 2e7 * np.where(kind == np.arange(3)[:, None], 0.4, 1.5)
+    error = np.log(release.predict(tables).T[0] / truth)
+    assert np.abs(error).mean() < 0.25
+
+
+def test_features_of_a_log_s_own_tasks_are_those_of_its_pool():
+    settings = small_settings()
+    pool = build_pool(TABLES, settings.section("pool"), seed=0)
+    from mfcp.tasks.encoder import GnnEncoder
+
+    encoded = PoolFeatures.of(TABLES, pool, GnnEncoder(steps=3, graphs=2)).encode(np.arange(len(pool.task_id)) < 60, 0)
+    own = TABLES["tasks"].set_index("task_id").loc[pool.source_task].reset_index()
+    found = features_as(encoded.names[:-1], encoded.encoder, {**TABLES, "tasks": own})
+    assert np.allclose(found, encoded.Z[:, :-1])
+
+
+def test_what_a_task_lacks_counts_as_average():
+    names = ("log_flops", "domain=cv", "log_graph_count", "z0")
+    tasks = TABLES["tasks"].head(4).assign(flops=[1e9, None, 1e9, 1e9], domain=["cv", "nlp", None, "music"])
+    Z = features_as(names, None, {"tasks": tasks})
+    assert Z[:, 0] == pytest.approx([np.log(1e9), np.nan, np.log(1e9), np.log(1e9)], nan_ok=True)
+    assert Z[:, 1].tolist() == [1, 0, 0, 0]
+    assert np.isnan(Z[:, 2:]).all()
+    flagged = features_as(("log_flops", "no_flops", "no_graph", "log_graph_count"), None, {"tasks": tasks})
+    assert flagged[1].tolist() == [0, 1, 1, 0]
+    scale = Scale(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0]]))
+    assert scale.apply(np.array([[np.nan, 3.0], [5.0, np.nan]])).tolist() == [[0, 0], [2, 0]]
+
+
+def test_a_decision_is_the_rule_s_plan_with_a_valid_bound(release):
+    tables = unseen(6)
+    decision = decide(release, tables)
+    belief = release.predict(tables)
+    expected = release.trained.method.rule.plan(belief, knob=float(release.trained.knob[0]), price=release.price)[0]
+    assert decision.assignment.tolist() == expected.tolist()
+    problem = belief.problem()
+    assert decision.makespan == pytest.approx(makespan(expected[None], problem.T)[0])
+    assert decision.mean_reliability == pytest.approx(reliability(expected[None], problem.A)[0])
+    at = min(decision.gamma, decision.mean_reliability)
+    best = solve(MatchingProblem(problem.T[0], problem.A[0], at), "enumerate")
+    assert decision.lower_bound <= best.makespan * (1 + 1e-9)
+    assert decision.gap >= 0
+    assert decision.version == release.version
+
+
+@pytest.mark.parametrize("engine", ["enumerate", "milp", "dual"])
+def test_an_engine_takes_the_predictions_for_the_truth(release, engine):
+    tables = unseen(6)
+    decision = decide(release, tables, engine=engine, gamma=0.85)
+    problem = release.predict(tables).problem()
+    best = solve(MatchingProblem(problem.T[0], problem.A[0], 0.85), "enumerate")
+    assert decision.makespan == pytest.approx(best.makespan, rel=0.02)
+    assert (decision.rule, decision.gamma) == (engine, 0.85)
+
+
+def test_a_gamma_out_of_reach_is_said_and_every_task_still_has_a_cluster(release):
+    decision = decide(release, unseen(6), gamma=0.9999)
+    assert decision.status == "short"
+    assert set(decision.cluster_id) <= set(CLUSTERS)
+
+
+def test_only_clusters_at_hand_are_used(release):
+    decision = decide(release, unseen(6), clusters={"b", "c", "moon"})
+    assert decision.clusters == ("b", "c")
+    assert set(decision.cluster_id) <= {"b", "c"}
+    with pytest.raises(DataError, match=r"none of moon is known to release .*; it knows a, b, c"):
+        decide(release, unseen(6), clusters={"moon"})
+
+
+def test_intervals_hold_about_95_percent_of_new_runs(release):
+    own = small_log(60, seed=5, start=900)
+    decision = decide(release, own)
+    runs = own["runs"][own["runs"]["status"] == "succeeded"].groupby(["task_id", "cluster_id"])["duration_s"].mean()
+    seen = runs.loc[list(zip(decision.task_id, decision.cluster_id, strict=True))].to_numpy()
+    chosen = decision.chosen()
+    inside = (seen >= chosen["seconds_low"]) & (seen <= chosen["seconds_high"])
+    assert 0.85 <= inside.mean() <= 1
+    assert (chosen["reliability_low"] <= chosen["reliability"]).all()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json", "release.json"])
+def test_a_changed_file_is_refused_by_its_hash(folder, tmp_path, name):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    path = copy / name
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DataError, match=rf"{name}: damaged or changed, its SHA-256"):
+        Release.load(copy)
+    path.unlink()
+    with pytest.raises(DataError, match=rf"{name}: cannot read"):
+        Release.load(copy)
+
+
+def test_a_manifest_cannot_lead_out_of_the_folder(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps({**manifest, "../../etc/passwd": "0"}))
+    with pytest.raises(DataError, match="passwd: cannot read"):
+        Release.load(copy)
+
+
+def test_no_task_and_an_unknown_method_are_said(release, tmp_path):
+    tables = unseen(3)
+    with pytest.raises(DataError, match="no rows"):
+        decide(release, {**tables, "tasks": tables["tasks"].head(0)})
+    with pytest.raises(SettingsError, match=r"gamma: expected a mean reliability in \[0, 1\], got 7"):
+        decide(release, tables, gamma=7)
+    with pytest.raises(SettingsError, match=r"release.method: no row 'magic'"):
+        fit_release(TABLES, small_settings(method="magic"), tmp_path / "x", data={})
+
+
+def test_a_new_task_without_samples_or_graph_is_predicted(release):
+    tasks = pd.DataFrame(unseen(3)["tasks"]).assign(samples=np.nan, graph_id=None)
+    belief = release.predict({"tasks": tasks})
+    assert np.isfinite(belief.T).all()
