@@ -22,7 +22,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench paper ui flow schedule lock
+.PHONY: help setup run test lint bench paper ui flow schedule platform lock
 .DELETE_ON_ERROR:
 
 help: ## list these commands
@@ -63,6 +63,9 @@ flow: $(VENV)/.ready ## run the pipeline once through Prefect, with a temporary 
 
 schedule: $(VENV)/.ready ## Prefect server, the deployments of prefect.yaml and a worker, until Ctrl-C
 	@python -m flows.service
+
+platform: $(VENV)/.ready ## a whole platform with simulated clusters, watched in the terminal and in Prefect's and MLflow's pages
+	@PORT=$(or $(PREFECT_PORT),4200) MLFLOW_PORT=$(PORT) python -m flows.loop
 
 lock: $(VENV)/.ready ## write requirements.lock from .venv (after an upgrade that passes `make test`)
 	@{ grep '^#' requirements.lock; \

@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from mfcp.telemetry import OFF
 
 HOST = "127.0.0.1"
 POOL = "mfcp"
+NIGHTLY = "mfcp-pipeline/nightly"
 START_S = 180.0
 
 
@@ -41,14 +42,7 @@ def server(home: Path, port: int) -> Iterator[str]:
     Raises:
         MfcpError: the port is taken, or the server did not answer in time; the message says where its log is.
     """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise MfcpError(
-                f"port {port} of {HOST}: {error.strerror}; choose another, for instance PORT=4201"
-            ) from None
+    require_free(port)
     home.mkdir(parents=True, exist_ok=True)
     log = home / "server.log"
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
@@ -56,14 +50,35 @@ def server(home: Path, port: int) -> Iterator[str]:
         process = guard.start(command, env=environment(home, port), stdout=output, stderr=subprocess.STDOUT)
     api = f"http://{HOST}:{port}/api"
     try:
-        deadline = time.monotonic() + START_S
-        while not _answers(f"{api}/health"):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise MfcpError(f"the Prefect server did not start on port {port}; see {log}")
-            time.sleep(0.3)
+        wait_for(f"{api}/health", process, log)
         yield api
     finally:
         guard.stop(process)
+
+
+def require_free(port: int) -> None:
+    """Raise a MfcpError if something listens on this port already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise MfcpError(
+                f"port {port} of {HOST}: {error.strerror}; choose another, for instance PORT={port + 1}"
+            ) from None
+
+
+def wait_for(url: str, process: subprocess.Popen[str], log: Path) -> None:
+    """Return when a server answers.
+
+    Raises:
+        MfcpError: it ended, or did not answer in time; its log says why.
+    """
+    deadline = time.monotonic() + START_S
+    while not _answers(url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise MfcpError(f"{url}: no server started there; see {log}")
+        time.sleep(0.3)
 
 
 def _answers(url: str) -> bool:
@@ -74,13 +89,14 @@ def _answers(url: str) -> bool:
         return False
 
 
-def deploy(root: Path, home: Path, port: int) -> None:
-    """Make the work pool and the deployments of `root`/prefect.yaml, or bring them up to date.
+def deploy(root: Path, home: Path, port: int, names: Sequence[str] = ()) -> None:
+    """Make the work pool and the named deployments of `root`/prefect.yaml, all if none is named, or update them.
 
     Raises:
         MfcpError: Prefect refused; its message is passed on.
     """
-    for arguments in (["work-pool", "create", POOL, "--type", "process", "--overwrite"], ["deploy", "--all"]):
+    wanted = [argument for name in names for argument in ("--name", name)] or ["--all"]
+    for arguments in (["work-pool", "create", POOL, "--type", "process", "--overwrite"], ["deploy", *wanted]):
         command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
         done = subprocess.run(command, cwd=root, env=environment(home, port), capture_output=True, text=True)
         if done.returncode:
@@ -105,7 +121,7 @@ def main() -> None:
     port = int(os.environ.get("PORT", "4200"))
     print("starting the Prefect server …", flush=True)
     with server(home, port):
-        deploy(root, home, port)
+        deploy(root, home, port, [NIGHTLY])
         print(f"Prefect: http://{HOST}:{port}  (schedules of prefect.yaml are active; Ctrl-C ends all)", flush=True)
         with worker(root, home, port) as process:
             process.wait()

@@ -1,0 +1,238 @@
+"""A platform on this machine (`make platform`): Prefect, MLflow, a worker and simulated clusters, all on loopback.
+
+A service that dies is started again: what it was at is in the database, and the next run goes on from there. In
+production that is the work of systemd or of an orchestrator of containers, see docs/platform.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows import guard, service, workspace
+from mfcp.errors import guarded
+from mfcp.platform.rules import PlatformRules
+from mfcp.platform.store import Store
+from mfcp.settings import Settings
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+FLOWS = {name: f"mfcp-{name}/platform" for name in ("ingest", "match", "monitor", "retrain", "promote")}
+RUNS = 3  # that the worker takes at a time: a training must not keep rounds waiting
+POLL_S = 1.0
+LONGEST_S = 60.0  # between two starts of a service that keeps dying
+
+
+@dataclass
+class Service:
+    """A process that is there as long as the platform.
+
+    Attributes:
+        name: for people.
+        command: program and arguments.
+        options: of `guard.start`: where it works, under which variables.
+        log: file that its output is added to.
+    """
+
+    name: str
+    command: list[str]
+    options: dict[str, Any]
+    log: Path
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+    started: float = 0.0
+    deaths: int = 0
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start it."""
+        with self.log.open("a") as output:
+            self.process = guard.start(self.command, stdout=output, stderr=subprocess.STDOUT, **self.options)
+        self.started = time.monotonic()
+        return self.process
+
+    def tend(self, say: Callable[[str], None]) -> None:
+        """Start it again if it died; later and later if it keeps dying."""
+        lived = time.monotonic() - self.started
+        self.deaths = 0 if lived > LONGEST_S else self.deaths
+        if self.process is None or self.process.poll() is None or lived < min(2.0**self.deaths, LONGEST_S):
+            return
+        self.deaths += 1
+        say(f"{self.name} ended (exit code {self.process.returncode}, see {self.log}) and is started again")
+        guard.stop(self.process)
+        self.start()
+
+
+def variables(home: Path, port: int, mlflow_port: int) -> dict[str, str]:
+    """Under which every part of the platform finds the others; tracking goes through MLflow's server."""
+    return {
+        **service.environment(home / "prefect", port),
+        "MFCP_HOME": str(home),
+        "MLFLOW_TRACKING_URI": f"http://{service.HOST}:{mlflow_port}",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "5",
+        "PREFECT_WORKER_QUERY_SECONDS": "3",
+    }
+
+
+def services(
+    root: Path, home: Path, environment: Mapping[str, str], rules: PlatformRules, port: int, mlflow_port: int
+) -> dict[str, Service]:
+    """Prefect's server and worker, MLflow, and the simulated clusters; none is started yet."""
+    mlruns, host = home / "mlruns", ("--host", service.HOST, "--port")
+    mlruns.mkdir(parents=True, exist_ok=True)
+    kept = ("--backend-store-uri", f"sqlite:///{mlruns}/mlflow.db", "--artifacts-destination", f"{mlruns}/artifacts")
+    programs = {
+        "prefect": ("prefect", "server", "start", *host, str(port)),
+        "mlflow": ("mlflow", "server", *host, str(mlflow_port), "--workers", "1", *kept),
+        "simulator": ("mfcp.platform.simulator", "--home", str(home), *_options(rules)),
+        "worker": ("prefect", "worker", "start", "--pool", service.POOL, "--type", "process", "--limit", str(RUNS)),
+    }
+    options = {"cwd": root, "env": dict(environment)}
+    return {
+        name: Service(name, [sys.executable, "-m", *program], options, home / "logs" / f"{name}.log")
+        for name, program in programs.items()
+    }
+
+
+def _options(rules: PlatformRules) -> list[str]:
+    """The simulator's arguments."""
+    options: list[str] = []
+    for name, value in rules.simulator.model_dump(mode="json").items():
+        options += [f"--{name.replace('_', '-')}", *(map(str, value) if isinstance(value, list) else [str(value)])]
+    return options
+
+
+@contextlib.contextmanager
+def platform(
+    root: Path, home: Path, port: int, mlflow_port: int, say: Callable[[str], None]
+) -> Iterator[tuple[dict[str, Service], PlatformRules]]:
+    """The whole platform, running and its flows deployed, without schedules; it ends with the block.
+
+    Args:
+        root: checkout whose flows run.
+        home: the platform's folder, made if missing.
+        port, mlflow_port: of Prefect and MLflow.
+        say: called with a line for the user.
+
+    Raises:
+        MfcpError: a port is taken, or a service does not start; the message says where its log is.
+    """
+    for wanted in (port, mlflow_port):
+        service.require_free(wanted)
+    workspace.make_home(root, home)
+    rules: PlatformRules = Settings.load(workspace.repo_of(home) / "params.yaml").section("platform")
+    parts = services(root, home, variables(home, port, mlflow_port), rules, port, mlflow_port)
+    say("starting Prefect, MLflow and the simulated clusters …")
+    try:
+        started = {name: parts[name].start() for name in ("prefect", "mlflow", "simulator")}
+        service.wait_for(f"http://{service.HOST}:{port}/api/health", started["prefect"], parts["prefect"].log)
+        service.deploy(root, home / "prefect", port, list(FLOWS.values()))
+        parts["worker"].start()
+        service.wait_for(f"http://{service.HOST}:{mlflow_port}/health", started["mlflow"], parts["mlflow"].log)
+        yield parts, rules
+    finally:
+        for part in reversed(parts.values()):
+            if part.process is not None:
+                guard.stop(part.process)
+
+
+@contextlib.contextmanager
+def client(home: Path, port: int) -> Iterator[SyncPrefectClient]:
+    """A client of the platform's Prefect server, whatever the user's own settings say."""
+    os.environ.update(service.environment(home / "prefect", port))
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as found:
+        yield found
+
+
+def schedule(found: SyncPrefectClient, name: str, every_s: float) -> None:
+    """Run a flow every so many seconds from now on, in place of the schedules that it had; never if 0."""
+    from prefect.client.schemas.schedules import IntervalSchedule
+
+    deployment = found.read_deployment_by_name(FLOWS[name])
+    for old in found.read_deployment_schedules(deployment.id):
+        found.delete_deployment_schedule(deployment.id, old.id)
+    if every_s:
+        found.create_deployment_schedules(
+            deployment.id, [(IntervalSchedule(interval=timedelta(seconds=every_s)), True)]
+        )
+
+
+class News:
+    """What has happened on the platform since it was last asked."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen = {name: len(rows) for name, (rows, _) in self._tables().items()}
+
+    def lines(self) -> list[str]:
+        """One for every delivery, release, promotion and round."""
+        result = []
+        for name, (rows, line) in self._tables().items():
+            result += [line(row) for row in rows.iloc[self._seen[name] :].to_dict("records")]
+            self._seen[name] = len(rows)
+        return result
+
+    def _tables(self) -> dict[str, tuple[Any, Callable[[dict[str, Any]], str]]]:
+        store = self._store
+        return {
+            "deliveries": (
+                store.deliveries()[::-1],
+                lambda r: f"delivery {r['name']}: {r['status']}, rows {r['rows']}",
+            ),
+            "models": (store.models(), lambda r: f"release {r['version']} trained on {r['data'].get('tasks')} tasks"),
+            "champions": (store.champions(), lambda r: f"{r['action']} of release {r['version']}: {r['why']}"),
+            "rounds": (store.rounds()[::-1], _round),
+        }
+
+
+def _round(row: dict[str, Any]) -> str:
+    gap = "" if row["gap"] is None else f", at most {row['gap']:.1%} above the best"
+    return (
+        f"round {row['round_id']}: {row['tasks']} tasks by release {row['version']}, makespan {row['makespan']:.0f} s"
+        f"{gap}, reliability {row['mean_reliability']:.3f} (gamma {row['gamma']:.3f})"
+    )
+
+
+def main() -> None:
+    """Run the platform of MFCP_HOME until Ctrl-C (`make platform`)."""
+    root, home = Path.cwd(), workspace.home_folder()
+    port, mlflow_port = (
+        int(os.environ.get(name, usual)) for name, usual in (("PORT", "4200"), ("MLFLOW_PORT", "5000"))
+    )
+
+    def say(text: str) -> None:
+        print(f"{datetime.now():%H:%M:%S} {text}", flush=True)
+
+    say(f"the platform's folder is {home}")
+    news = News(workspace.open_store(home)) if home.exists() else None
+    with platform(root, home, port, mlflow_port, say) as (parts, rules):
+        news = news or News(workspace.open_store(home))
+        say(f"Prefect: http://{service.HOST}:{port}   MLflow: http://{service.HOST}:{mlflow_port}   (Ctrl-C ends all)")
+        with client(home, port) as found:
+            every = rules.every_s.model_dump()
+            for name in ("ingest", "match", "monitor"):
+                schedule(found, name, every[name])
+            waiting = True
+            while True:
+                for part in parts.values():
+                    part.tend(say)
+                for line in news.lines():
+                    say(line)
+                if waiting and (workspace.repo_of(home) / f"{workspace.LOG}.dvc").exists():
+                    schedule(found, "retrain", every["retrain"])  # there is something to train on
+                    waiting = False
+                time.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
