@@ -117,11 +117,11 @@ def test_a_platform_promotes_and_keeps_the_numbers(
 ) -> None:
     models = Models(home, store)
     pool = small_settings().section("pool")
-    assert promotion(models, log, RULES, pool).why == "no champion"
+    assert promotion(models, lambda: log, RULES, pool).why == "no champion"
     first = models.add(bad, {})
-    assert promotion(models, log, RULES, pool).why == "no challenger"
+    assert promotion(models, lambda: log, RULES, pool).why == "no challenger"
     second = models.add(good, {})
-    verdict = promotion(models, log, RULES, pool)
+    verdict = promotion(models, lambda: log, RULES, pool)
     assert verdict.promote
     assert models.current() == second
     assert store.champions()["why"][1] == verdict.why
@@ -132,4 +132,4 @@ def test_a_platform_promotes_and_keeps_the_numbers(
         verdict.numbers["difference"]
     )
     assert models.rollback("by hand") == first
-    assert promotion(models, log, RULES, pool).why == "no challenger"
+    assert promotion(models, lambda: log, RULES, pool).why == "no challenger"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,12 +49,14 @@ class Verdict:
     numbers: dict[str, float] = field(default_factory=dict)
 
 
-def promotion(models: Models, tables: Tables, rules: PromoteRules, pool: PoolRules, *, seed: int = 0) -> Verdict:
+def promotion(
+    models: Models, log: Callable[[], Tables], rules: PromoteRules, pool: PoolRules, *, seed: int = 0
+) -> Verdict:
     """Judge the challenger, if there is one, promote it if it is better, and keep the numbers for the tracking store.
 
     Args:
         models: of the platform.
-        tables: the newest validated log.
+        log: reads the newest validated log; called if there is something to judge.
         rules: see `PromoteRules`.
         pool: how labels are made of the log, as for training.
         seed: of what these rules draw, as for training.
@@ -61,6 +64,7 @@ def promotion(models: Models, tables: Tables, rules: PromoteRules, pool: PoolRul
     champion, challenger = models.champion(), models.challenger()
     if champion is None or challenger is None:
         return Verdict(False, "no champion" if champion is None else "no challenger")
+    tables = log()
     verdict = judge(champion, challenger, build_pool(tables, pool, seed=seed), tables, rules)
     if verdict.promote:
         models.promote(challenger.version, verdict.why)

@@ -17,8 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from mfcp.data.coercion import coerce
 from mfcp.data.schema import EDGES, NODES, TASKS
-from mfcp.data.tables import Tables, check_columns
-from mfcp.errors import DataError
+from mfcp.data.tables import Tables, check_tasks
 from mfcp.platform.database import Database, Row
 from mfcp.platform.graphs import pack, unpack
 from mfcp.platform.schema import (
@@ -64,9 +63,9 @@ class Store:
             tables: `tasks` and, for graphs that are not known yet, `nodes` and `edges`.
 
         Raises:
-            DataError: a task without id or twice, a missing column, or a cell of the wrong type.
+            DataError: a task without id or twice, a missing column, or a cell of another kind or out of bounds.
         """
-        frame = _checked(tables["tasks"])
+        frame = check_tasks(tables["tasks"], "tasks submitted")
         names = [column.name for column in TASKS.columns]
         cells = frame[names].astype(object).where(frame[names].notna(), None).to_dict("records")
         rows = [
@@ -291,33 +290,3 @@ def _finite(row: Row) -> dict[str, Any]:
 
 def _parts(names: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (names[start : start + BATCH] for start in range(0, len(names), BATCH))
-
-
-def _checked(frame: pd.DataFrame) -> pd.DataFrame:
-    """Table `tasks` in the schema's types, or an error that names the first cell that is not."""
-    check_columns(TASKS, frame, "tasks submitted")
-    coerced = coerce(TASKS, frame)
-    for name, wrong in coerced.wrong.items():
-        row = int(wrong.argmax())
-        raise DataError(
-            f"tasks submitted, row {row}, {name}: expected {TASKS[name].expected}, got {frame[name].iloc[row]!r}"
-        )
-    for column in TASKS.columns:
-        if column.low is None and column.high is None:
-            continue
-        values = coerced.frame[column.name].astype("float64").to_numpy(na_value=math.nan)
-        low, high = (math.inf * sign if end is None else end for end, sign in ((column.low, -1), (column.high, 1)))
-        outside = (values < low) | (values > high) | ((values == low) & column.above)
-        if outside.any():
-            row = int(outside.argmax())
-            raise DataError(
-                f"tasks submitted, row {row}, {column.name}: expected {column.expected}, got {values[row]:g}"
-            )
-    ids = coerced.frame["task_id"]
-    if ids.isna().any():
-        raise DataError(
-            f"tasks submitted, row {int(ids.isna().to_numpy().argmax())}: task_id is empty; name every task"
-        )
-    if ids.duplicated().any():
-        raise DataError(f"tasks submitted: task_id '{ids[ids.duplicated()].iloc[0]}' occurs twice; keep one row")
-    return coerced.frame

@@ -1,0 +1,57 @@
+"""The platform's challenger against its champion, as a Prefect flow."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from mfcp.telemetry import switch_off
+
+switch_off()  # before Prefect is imported: it reads its settings then
+
+from prefect import flow, get_run_logger  # noqa: E402
+from prefect.events import emit_event  # noqa: E402
+
+from flows.checkout import only_one  # noqa: E402
+from flows.match import send  # noqa: E402
+from mfcp.data.tables import Tables, read_tables  # noqa: E402
+from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
+from mfcp.platform.models import Models  # noqa: E402
+from mfcp.platform.promotion import promotion  # noqa: E402
+
+
+@flow(name="mfcp-promote", persist_result=False)
+def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
+    """Judge the challenger on the newest log and promote it if it is surely better; else say why not.
+
+    Args:
+        home: the platform's folder; empty for MFCP_HOME, else `platform`.
+        lock_wait_s: seconds to wait while deliveries are taken in.
+
+    Returns:
+        Fields of `mfcp.platform.promotion.Verdict`.
+    """
+    folder, logger = home_folder(home), get_run_logger()
+    store = open_store(folder)
+    models, params = Models(folder, store), settings(folder)
+
+    def log() -> Tables:
+        from mfcp.data.validation import validate
+
+        repo = folder / "repo"
+        with only_one(repo, lock_wait_s):  # while deliveries are merged, its tables do not fit each other
+            tables = read_tables(repo / "data" / "log")
+        return validate(tables, max_bad_share=params.section("validate").max_bad_share).tables
+
+    before, rules = models.current(), params.section("platform").promote
+    verdict = promotion(models, log, rules, params.section("pool"), seed=params.section("release").seed)
+    logger.info("%s: %s", "promoted" if verdict.promote else "not promoted", verdict.why)
+    if verdict.promote:
+        told = {"version": models.current() or "", "before": before or "", "why": verdict.why}
+        emit_event("mfcp.promoted", {"prefect.resource.id": f"mfcp.release.{told['version']}"}, payload=told)
+    send(folder, store)
+    return asdict(verdict)
+
+
+if __name__ == "__main__":
+    promote()
