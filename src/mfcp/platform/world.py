@@ -123,8 +123,8 @@ class World:
             drawn.setdefault((block, late), []).append((place, at[run.attempt % len(at)]))
         order = np.argsort([place for rows in drawn.values() for place, _ in rows])
         pieces = [self._block(*key)["runs"].iloc[[at for _, at in rows]] for key, rows in drawn.items()]
-        table = pd.concat(pieces, ignore_index=True).iloc[order].reset_index(drop=True)
-        table = table[[column.name for column in RUNS.columns if column.name in table]]
+        columns = [column.name for column in RUNS.columns if column.name in pieces[0]]
+        table: pd.DataFrame = pd.concat(pieces, ignore_index=True)[columns].iloc[order].reset_index(drop=True)
         table["task_id"], table["attempt"] = [run.task_id for run in asked], [run.attempt + 1 for run in asked]
         table["run_id"] = [f"{run.cluster_id}/{run.task_id}/{run.attempt + 1}" for run in asked]
         seconds = np.round([HISTORY_DAYS * DAY + run.begin for run in asked])
