@@ -16,6 +16,7 @@ from mfcp.capturing import add_parser as add_capture
 from mfcp.deciding import add_parser as add_match
 from mfcp.errors import DataError, InfeasibleError, SettingsError, guarded
 from mfcp.paper.command import add_parser as add_paper
+from mfcp.platform.command import add_parser as add_platform
 from mfcp.profiling.command import add_parser as add_profile
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     add_calibrate(commands)
     add_profile(commands)
     add_paper(commands)
+    add_platform(commands)
 
     table = commands.add_parser("table", help="print the comparison table of a metrics.json")
     table.add_argument("metrics", type=Path, metavar="FILE")

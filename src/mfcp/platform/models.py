@@ -78,12 +78,15 @@ class Models:
             "backup, or add a new release and promote it"
         )
 
-    def challenger(self) -> Release | None:
-        """The newest release, if it was never champion and is whole."""
+    def challenging(self) -> str | None:
+        """Version of the newest release, if it was never champion; what was rolled back does not challenge again."""
         versions = list(self.store.models()["version"])
-        if not versions or versions[-1] in set(self.store.champions()["version"]):
-            return None
-        return self._trusted(versions[-1])
+        return versions[-1] if versions and versions[-1] not in set(self.store.champions()["version"]) else None
+
+    def challenger(self) -> Release | None:
+        """The release of `challenging`, None where its files are damaged: an event of the outbox."""
+        version = self.challenging()
+        return None if version is None else self._trusted(version)
 
     def promote(self, version: str, why: str) -> None:
         """Let a release decide from now on.
