@@ -156,15 +156,14 @@ def client(home: Path, port: int) -> Iterator[SyncPrefectClient]:
 
 def schedule(found: SyncPrefectClient, name: str, every_s: float) -> None:
     """Run a flow every so many seconds from now on, in place of the schedules that it had; never if 0."""
-    from prefect.client.schemas.schedules import IntervalSchedule
+    from prefect.client.schemas.schedules import SCHEDULE_TYPES, IntervalSchedule
 
     deployment = found.read_deployment_by_name(FLOWS[name])
     for old in found.read_deployment_schedules(deployment.id):
         found.delete_deployment_schedule(deployment.id, old.id)
     if every_s:
-        found.create_deployment_schedules(
-            deployment.id, [(IntervalSchedule(interval=timedelta(seconds=every_s)), True)]
-        )
+        plans: list[tuple[SCHEDULE_TYPES, bool]] = [(IntervalSchedule(interval=timedelta(seconds=every_s)), True)]
+        found.create_deployment_schedules(deployment.id, plans)
 
 
 class News:
