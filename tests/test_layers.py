@@ -24,7 +24,9 @@ LAYERS = (
     {"methods"},
     {"evaluation"},
     {"settings", "tracking", "matrices", "user_module"},
-    {"capturing", "calibrating"},
+    {"release"},
+    {"platform"},
+    {"capturing", "calibrating", "deciding"},
     {"profiling", "paper"},
     {"stages", "cli"},
 )
@@ -34,7 +36,8 @@ RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
 DOORS = {
     "mlflow": {"src/mfcp/tracking.py"},
     "great_expectations": {"src/mfcp/data/validation.py"},
-    "prefect": {"flows/pipeline.py"},
+    "prefect": {f"flows/{name}.py" for name in ("ingest", "loop", "match", "pipeline", "promote", "retrain")},
+    "sqlalchemy": {f"src/mfcp/platform/{name}.py" for name in ("database", "schema", "store")},
     "dvc": {"flows/checkout.py"},
     "onnx": {"src/mfcp/tasks/onnx_file.py"},
 }
