@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from flows import guard, service, workspace
 from mfcp.errors import guarded
+from mfcp.platform.home import home_folder, open_store, settings
 from mfcp.platform.rules import PlatformRules
 from mfcp.platform.store import Store
-from mfcp.settings import Settings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -128,7 +128,7 @@ def platform(
     for wanted in (port, mlflow_port):
         service.require_free(wanted)
     workspace.make_home(root, home)
-    rules: PlatformRules = Settings.load(workspace.repo_of(home) / "params.yaml").section("platform")
+    rules: PlatformRules = settings(home).section("platform")
     parts = services(root, home, variables(home, port, mlflow_port), rules, port, mlflow_port)
     say("starting Prefect, MLflow and the simulated clusters …")
     try:
@@ -164,6 +164,11 @@ def schedule(found: SyncPrefectClient, name: str, every_s: float) -> None:
     if every_s:
         plans: list[tuple[SCHEDULE_TYPES, bool]] = [(IntervalSchedule(interval=timedelta(seconds=every_s)), True)]
         found.create_deployment_schedules(deployment.id, plans)
+
+
+def run_now(found: SyncPrefectClient, name: str) -> None:
+    """Have the worker run a flow once, beside its schedule."""
+    found.create_flow_run_from_deployment(found.read_deployment_by_name(FLOWS[name]).id)
 
 
 class News:
@@ -204,7 +209,7 @@ def _round(row: dict[str, Any]) -> str:
 
 def main() -> None:
     """Run the platform of MFCP_HOME until Ctrl-C (`make platform`)."""
-    root, home = Path.cwd(), workspace.home_folder()
+    root, home = Path.cwd(), home_folder()
     port, mlflow_port = (
         int(os.environ.get(name, usual)) for name, usual in (("PORT", "4200"), ("MLFLOW_PORT", "5000"))
     )
@@ -213,14 +218,15 @@ def main() -> None:
         print(f"{datetime.now():%H:%M:%S} {text}", flush=True)
 
     say(f"the platform's folder is {home}")
-    news = News(workspace.open_store(home)) if home.exists() else None
+    news = News(open_store(home)) if home.exists() else None
     with platform(root, home, port, mlflow_port, say) as (parts, rules):
-        news = news or News(workspace.open_store(home))
+        news = news or News(open_store(home))
         say(f"Prefect: http://{service.HOST}:{port}   MLflow: http://{service.HOST}:{mlflow_port}   (Ctrl-C ends all)")
         with client(home, port) as found:
             every = rules.every_s.model_dump()
             for name in ("ingest", "match", "monitor"):
                 schedule(found, name, every[name])
+            run_now(found, "ingest")
             waiting = True
             while True:
                 for part in parts.values():
@@ -228,7 +234,8 @@ def main() -> None:
                 for line in news.lines():
                     say(line)
                 if waiting and (workspace.repo_of(home) / f"{workspace.LOG}.dvc").exists():
-                    schedule(found, "retrain", every["retrain"])  # there is something to train on
+                    schedule(found, "retrain", every["retrain"])
+                    run_now(found, "retrain")  # the first release
                     waiting = False
                 time.sleep(POLL_S)
 
