@@ -13,6 +13,7 @@ from prefect import flow, get_run_logger  # noqa: E402
 from flows import workspace  # noqa: E402
 from flows.checkout import only_one  # noqa: E402
 from mfcp.platform import inbox  # noqa: E402
+from mfcp.platform.home import home_folder, open_store  # noqa: E402
 
 
 @flow(name="mfcp-ingest", persist_result=False)
@@ -28,11 +29,11 @@ def ingest(home: str = "", lock_wait_s: float = 60.0) -> dict[str, int]:
     Returns:
         status of `mfcp.platform.inbox.Delivery` → deliveries.
     """
-    folder = workspace.home_folder(home)
+    folder = home_folder(home)
     repo = workspace.repo_of(folder)
     logger = get_run_logger()
     with only_one(repo, lock_wait_s):
-        store = workspace.open_store(folder)
+        store = open_store(folder)
         done = inbox.ingest(folder, repo / workspace.LOG, store, lambda message: workspace.commit_log(repo, message))
     for one in done:
         report = logger.info if one.status in ("taken", "known") else logger.warning

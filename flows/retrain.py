@@ -20,6 +20,7 @@ from prefect import flow, get_run_logger  # noqa: E402
 from flows import checkout, workspace  # noqa: E402
 from flows.pipeline import reproduce  # noqa: E402
 from mfcp.errors import DataError  # noqa: E402
+from mfcp.platform.home import home_folder, open_store  # noqa: E402
 from mfcp.platform.models import Models  # noqa: E402
 from mfcp.platform.store import Note  # noqa: E402
 from mfcp.release.model import verify  # noqa: E402
@@ -50,7 +51,7 @@ def retrain(
     Returns:
         Version of the release.
     """
-    folder = workspace.home_folder(home)
+    folder = home_folder(home)
     logger = get_run_logger()
     run = reproduce.with_options(retries=retries, retry_delay_seconds=retry_delay_s, retry_condition_fn=_may_help)
     with workspace.working(folder, lock_wait_s) as work:
@@ -81,7 +82,7 @@ def train(home: Path, work: Path, run: Callable[[str], str]) -> str:
     version = verify(work / RELEASE)
     workspace.dvc(work, "exp", "save", "--quiet", "--force", "--name", f"release-{version}")
     seconds = time.monotonic() - begin
-    store = workspace.open_store(home)
+    store = open_store(home)
     facts = {"retrain.seconds": seconds, "retrain.ran": outcomes["ran"], "retrain.restored": outcomes["restored"]}
     known = version in set(store.models()["version"])
     Models(home, store).add(work / RELEASE, facts)

@@ -22,7 +22,8 @@ import yaml
 from flows import guard
 from flows.checkout import only_one
 from mfcp.errors import MfcpError
-from mfcp.platform.store import Store
+from mfcp.platform.home import home_folder as home_folder
+from mfcp.platform.home import open_store as open_store
 from mfcp.telemetry import OFF
 
 BRANCH = "platform"
@@ -31,11 +32,6 @@ INGEST = {"source": {"kind": "folder", "path": LOG}, "reads": LOG}
 FOLDERS = ("inbox", "archive", "quarantine", "models", "logs")
 LOCK_WAIT_S = 10.0
 IDENTITY = (("user.name", "mfcp"), ("user.email", "mfcp@localhost"), ("commit.gpgsign", "false"))
-
-
-def home_folder(home: str = "") -> Path:
-    """The platform's folder: `home` if not empty, else of MFCP_HOME, else `platform` under the working folder."""
-    return Path(home or os.environ.get("MFCP_HOME") or "platform").resolve()
 
 
 def repo_of(home: Path) -> Path:
@@ -47,11 +43,6 @@ def repo_of(home: Path) -> Path:
     if not (home / "repo").is_dir():
         raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
     return home / "repo"
-
-
-def open_store(home: Path) -> Store:
-    """The platform's state: the database of MFCP_DATABASE, else `platform.db` in its folder."""
-    return Store(os.environ.get("MFCP_DATABASE") or f"sqlite:///{home / 'platform.db'}")
 
 
 def make_home(checkout: Path, home: Path) -> None:

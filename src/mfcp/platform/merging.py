@@ -151,7 +151,7 @@ def _context(log: Tables, rows: Tables) -> Tables:
     for table in (SCHEMA[name] for name in SCHEMA if name in named):
         names = [column.name for column in table.columns]
         old = log[table.name] if table.name in log else coerce(table, pd.DataFrame(columns=names)).frame
-        values = pd.concat(named[table.name]) if named[table.name] else []
+        values = pd.concat(named[table.name]) if named[table.name] else pd.Series(dtype="str")
         # What refers to a table names the first column of its key, alone or first.
         result[table.name] = old[old[table.key[0]].isin(values)][names]
     return result

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -105,10 +105,13 @@ class Store:
 
     def _tables(self, *queries: sa.Select[Any]) -> Tables:
         found = [row for rows in self._database.read(*queries) for row in rows]
-        wanted = sorted({row["graph_id"] for row in found} - {None})
-        drawn = self._database.read(*(sa.select(graphs).where(graphs.c.graph_id.in_(part)) for part in _parts(wanted)))
         frame = pd.DataFrame([row["row"] for row in found], columns=[c.name for c in TASKS.columns], dtype=object)
-        return {"tasks": coerce(TASKS, frame).frame, **unpack([row for rows in drawn for row in rows])}
+        return {"tasks": coerce(TASKS, frame).frame, **self.graphs({row["graph_id"] for row in found} - {None})}
+
+    def graphs(self, graph_ids: Collection[str]) -> Tables:
+        """Tables `nodes` and `edges` of these graphs; ids that are not known are left out."""
+        query = (sa.select(graphs).where(graphs.c.graph_id.in_(part)) for part in _parts(sorted(graph_ids)))
+        return unpack([row for rows in self._database.read(*query) for row in rows])
 
     def counts(self) -> dict[str, int]:
         """How many tasks, assignments and rounds; tasks in the queue and set aside; notes that wait in the outbox."""
@@ -257,6 +260,11 @@ class Store:
     def undelivered(self, limit: int | None = None) -> pd.DataFrame:
         """Notes that the tracking store does not have yet, oldest first."""
         return self._frame(sa.select(outbox).where(outbox.c.delivered_at.is_(None)).order_by(outbox.c.id).limit(limit))
+
+    def events(self, name: str) -> pd.DataFrame:
+        """Every event of this name, oldest first, whether or not the tracking store has it."""
+        own = (outbox.c.kind == "event") & (outbox.c.name == name)
+        return self._frame(sa.select(outbox).where(own).order_by(outbox.c.id))
 
     def mark(self, ids: Sequence[int], error: str | None = None) -> None:
         """Note that these notes were delivered, or tried in vain."""
