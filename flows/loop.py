@@ -26,7 +26,7 @@ from mfcp.platform.store import Store
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-FLOWS = {name: f"mfcp-{name}/platform" for name in ("ingest", "match", "monitor", "retrain", "promote")}
+FLOWS = {name: f"mfcp-{name}/{name}" for name in ("ingest", "match", "monitor", "retrain", "promote")}
 RUNS = 3  # that the worker takes at a time: a training must not keep rounds waiting
 POLL_S = 1.0
 LONGEST_S = 60.0  # between two starts of a service that keeps dying
@@ -134,7 +134,7 @@ def platform(
     try:
         started = {name: parts[name].start() for name in ("prefect", "mlflow", "simulator")}
         service.wait_for(f"http://{service.HOST}:{port}/api/health", started["prefect"], parts["prefect"].log)
-        service.deploy(root, home / "prefect", port, list(FLOWS.values()))
+        service.deploy(root, home / "prefect", port, list(FLOWS))
         parts["worker"].start()
         service.wait_for(f"http://{service.HOST}:{mlflow_port}/health", started["mlflow"], parts["mlflow"].log)
         yield parts, rules

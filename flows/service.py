@@ -20,7 +20,7 @@ from mfcp.telemetry import OFF
 
 HOST = "127.0.0.1"
 POOL = "mfcp"
-NIGHTLY = "mfcp-pipeline/nightly"
+NIGHTLY = "nightly"
 START_S = 180.0
 
 
