@@ -80,7 +80,7 @@ def train(home: Path, work: Path, run: Callable[[str], str]) -> str:
     begin = time.monotonic()
     outcomes = Counter(run(stage) for stage in checkout.stages(work, [TARGET]))
     version = verify(work / RELEASE)
-    workspace.dvc(work, "exp", "save", "--quiet", "--force", "--name", f"release-{version}")
+    workspace.dvc(work, "exp", "save", "--force", "--name", f"release-{version}")
     seconds = time.monotonic() - begin
     store = open_store(home)
     facts = {"retrain.seconds": seconds, "retrain.ran": outcomes["ran"], "retrain.restored": outcomes["restored"]}

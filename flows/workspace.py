@@ -69,7 +69,7 @@ def make_home(checkout: Path, home: Path) -> None:
 
 def commit_log(repo: Path, message: str) -> None:
     """Make data/log of `repo` a version in DVC and git, where it is not one yet."""
-    dvc(repo, "add", "--quiet", "--no-relink", LOG)  # relinking would take the files away for a moment
+    dvc(repo, "add", "--no-relink", LOG)  # relinking would take the files away for a moment
     git(repo, "add", f"{LOG}.dvc")
     if git(repo, "status", "--porcelain", "--untracked-files=no"):
         git(repo, "commit", "--quiet", "--message", message, "--", f"{LOG}.dvc")
@@ -104,7 +104,7 @@ def update_work(home: Path) -> None:
     shutil.copyfile(repo / ".dvc" / "config.local", work / ".dvc" / "config.local")
     git(work, "fetch", "--quiet", "origin", BRANCH)
     git(work, "reset", "--quiet", "--hard", "FETCH_HEAD")
-    dvc(work, "checkout", "--quiet", "--force", f"{LOG}.dvc")
+    dvc(work, "checkout", "--force", f"{LOG}.dvc")
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -135,8 +135,9 @@ def dvc(root: Path, *arguments: str) -> str:
         assert process.stdout is not None
         with process.stdout as output:
             printed = output.read().strip()
+        code = process.wait()
     finally:
-        code = guard.stop(process)
+        guard.stop(process)
     if code:
         raise MfcpError(f"{root}: dvc {' '.join(arguments)} failed: {printed[-500:]}")
     return printed
