@@ -17,6 +17,7 @@ from mfcp.deciding import add_parser as add_match
 from mfcp.errors import DataError, InfeasibleError, SettingsError, guarded
 from mfcp.paper.command import add_parser as add_paper
 from mfcp.platform.command import add_parser as add_platform
+from mfcp.platform.serving import add_parser as add_serve
 from mfcp.profiling.command import add_parser as add_profile
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     add_profile(commands)
     add_paper(commands)
     add_platform(commands)
+    add_serve(commands)
 
     table = commands.add_parser("table", help="print the comparison table of a metrics.json")
     table.add_argument("metrics", type=Path, metavar="FILE")

@@ -57,12 +57,12 @@ class Option:
         if not self.allowed:
             return "may not run here"
         line = (
-            f"{self.seconds:8.4g} s ({self.seconds_low:.3g} to {self.seconds_high:.3g})"
+            f"{_seconds(self.seconds):>6} s ({_seconds(self.seconds_low)} to {_seconds(self.seconds_high)})"
             f"  success {self.reliability:.3f} ({self.reliability_low:.2f} to {self.reliability_high:.2f})"
         )
         if self.chosen or not self.online or self.cost_change is None:
             return f"{line}  {'chosen' if self.chosen else 'offline'}"
-        line += f"  move: makespan {self.makespan_change:+.3g} s, reliability {self.reliability_change:+.4f}"
+        line += f"  move: makespan {_seconds(self.makespan_change, '+')} s, reliability {self.reliability_change:+.4f}"
         if self.cost_change < 0:
             return f"{line}; pays as it is"
         ways = [] if self.time_factor is None else [f"below {self.time_factor:.2f} of its time"]
@@ -178,3 +178,8 @@ def _numbers(belief: Belief, plan: Ints, tasks: Ints, moves: Moves) -> dict[str,
     columns |= {f"{name}_change": getattr(moves, name) for name in ("makespan", "reliability", "cost")}
     columns |= {name: np.where(stays, np.nan, getattr(moves, name)) for name in ("time_factor", "reliability_needed")}
     return {name: np.where(np.isnan(value), np.array(None), value).tolist() for name, value in columns.items()}
+
+
+def _seconds(value: float | None, sign: str = "") -> str:
+    """Three digits at least, and no power of ten."""
+    return "" if value is None else f"{value:{sign}.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"

@@ -119,7 +119,8 @@ def evaluate_moves(moments: Moments, plan: Ints, tasks: Ints, *, price: float, u
 
     def of_clusters(values: Floats) -> Floats:
         """(M, n, M) what every cluster has in all; of which task, and where that goes, makes the difference below."""
-        return np.broadcast_to(np.bincount(plan, values, minlength=M)[:, None, None], shape).copy()
+        summed: Floats = np.bincount(plan, values, minlength=M).astype(np.float64)
+        return np.broadcast_to(summed[:, None, None], shape).copy()
 
     mean, variance = of_clusters(t[plan, everyone]), of_clusters(v[plan, everyone])
     number = of_clusters(np.ones(N)).astype(np.int64)

@@ -70,14 +70,16 @@ class Release:
         tasks = tables["tasks"]
         if not len(tasks):
             raise DataError("tasks: no rows; a round needs at least one task")
-        Z = self.scale.apply(
-            np.column_stack([features_as(self.feature_names[:-1], self.encoder, tables), _work(tasks)])
-        )
+        Z = self.scale.apply(np.column_stack([self.describe(tables), _work(tasks)]))
         with torch.no_grad():
             T, A = (value.numpy() for value in self.trained.heads(torch.as_tensor(Z[None])))
         spread = self.trained.calibration
         log_sd, a_sd = (np.broadcast_to(own[0][None, :, None], T.shape) for own in (spread.log_sd, spread.a_sd))
         return Belief(T, A, log_sd, a_sd, np.array([self.gamma]), np.ones(T.shape, bool))
+
+    def describe(self, tables: Tables) -> Floats:
+        """(n, d - 1) features of the tasks, nan where unknown; all but the last, their work."""
+        return features_as(self.feature_names[:-1], self.encoder, tables)
 
     @staticmethod
     def load(folder: Path) -> Release:
