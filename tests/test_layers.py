@@ -36,12 +36,15 @@ RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
 DOORS = {
     "mlflow": {"src/mfcp/tracking.py"},
     "great_expectations": {"src/mfcp/data/validation.py"},
-    "prefect": {f"flows/{name}.py" for name in ("ingest", "loop", "match", "pipeline", "promote", "retrain")},
+    "prefect": {
+        f"flows/{name}.py" for name in ("ingest", "loop", "match", "monitor", "pipeline", "promote", "retrain")
+    },
     "sqlalchemy": {f"src/mfcp/platform/{name}.py" for name in ("database", "schema", "store")},
     "dvc": {"flows/checkout.py"},
+    "river": {"src/mfcp/platform/monitoring.py"},
     "onnx": {"src/mfcp/tasks/onnx_file.py"},
 }
-HEAVY = ("dvc", "great_expectations", "mlflow", "prefect")
+HEAVY = ("dvc", "great_expectations", "mlflow", "prefect", "river")
 
 # Plumbing without formulas: a change of it alone makes no result stale.
 EXEMPT = {"settings", "tracking", "errors", "registry", "files", "progress", "telemetry", "threads", "stages.base"}

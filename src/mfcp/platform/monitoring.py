@@ -116,7 +116,8 @@ def look(store: Store, log: Tables, champion: str | None, rules: MonitorRules) -
         champion: version that decides now.
         rules: thresholds.
     """
-    rounds, seen = store.rounds(), observations(log, store.assignments(), store.rounds())
+    rounds, planned = store.rounds(), store.assignments()
+    seen = observations(log, planned, rounds)
     past, asked = ([dict(c) for c in store.events(name)["content"]] for name in (_DRIFT, _REQUEST))
     models = store.models()["version"]
     newest = str(models.iloc[-1]) if len(models) else ""
@@ -125,7 +126,7 @@ def look(store: Store, log: Tables, champion: str | None, rules: MonitorRules) -
     known = {one["key"] for one in past}
     answered = {key for one in asked for key in one["keys"]} | {one["key"] for one in past if one["absorbed"]}
     due = [] if absorbed else [alarm.key for alarm in found if alarm.key not in answered]
-    numbers = figures(seen.tail(rules.window)) | regret(log, store.assignments(), rounds, rules)
+    numbers = figures(seen.tail(rules.window)) | regret(log, planned, rounds, rules)
     return Health(numbers, [alarm for alarm in found if alarm.key not in known], due, newest, absorbed)
 
 
