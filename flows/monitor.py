@@ -21,7 +21,7 @@ from mfcp.platform.monitoring import Health, look, record  # noqa: E402
 
 
 @flow(name="mfcp-monitor", persist_result=False)
-def monitor(home: str = "", deployment: str = "mfcp-retrain/platform", lock_wait_s: float = 60.0) -> dict[str, float]:
+def monitor(home: str = "", deployment: str = "mfcp-retrain/retrain", lock_wait_s: float = 60.0) -> dict[str, float]:
     """Compare what was predicted with what came back; a new alarm is an event and asks once for a training.
 
     Args:

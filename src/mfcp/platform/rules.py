@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.platform.monitoring import MonitorRules
+from mfcp.platform.monitoring import MonitorRules
 from mfcp.platform.promotion import PromoteRules
 from mfcp.platform.rounds import MatchRules
 from mfcp.platform.world import SimulatorRules
@@ -28,4 +29,5 @@ class PlatformRules(BaseModel):
     match: MatchRules = MatchRules()
     monitor: MonitorRules = MonitorRules()
     promote: PromoteRules = PromoteRules()
+    monitor: MonitorRules = MonitorRules()
     simulator: SimulatorRules = Field(SimulatorRules(), description="what `make platform` feeds the platform with")
