@@ -96,7 +96,9 @@ class Database:
         """Insert the rows whose key is not there yet; how many these were."""
         if not rows:
             return 0
-        return int(connection.execute(self._insert(table).on_conflict_do_nothing(), list(rows)).rowcount)
+        key = next(iter(table.primary_key))
+        insert = self._insert(table).on_conflict_do_nothing().returning(key)  # rowcount is not told by every driver
+        return len(connection.execute(insert, list(rows)).all())
 
     def _make(self, tables: sa.MetaData) -> None:
         path = sqlite_path(self.url)
