@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,22 @@ def pending(store: Store) -> list[str]:
     return list(store.pending()["tasks"]["task_id"])
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(url(tmp_path), wait_s=5)
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store in a file, and one on a server."""
+    if request.param == "sqlite":
+        return Store(url(tmp_path), wait_s=5)
+    return Store(new_database(request.getfixturevalue("postgres")), wait_s=5)
+
+
+def new_database(port: int) -> str:
+    """URL of an empty database on the server at a port."""
+    import psycopg
+
+    name = f"d{uuid.uuid4().hex}"
+    with psycopg.connect(f"host=127.0.0.1 port={port} user=mfcp dbname=postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return f"postgresql+psycopg://mfcp@127.0.0.1:{port}/{name}"
 
 
 def test_tasks_and_graphs_come_back_as_they_were_submitted(store: Store) -> None:

@@ -170,7 +170,7 @@ def _sqlite(url: sa.URL) -> sa.Engine:
 
 
 def _server(url: sa.URL) -> sa.Engine:
-    return sa.create_engine(url, json_serializer=_json, pool_pre_ping=True, isolation_level="REPEATABLE READ")
+    return sa.create_engine(url, poolclass=sa.NullPool, json_serializer=_json, isolation_level="REPEATABLE READ")
 
 
 _json = partial(json.dumps, allow_nan=False, ensure_ascii=False)
