@@ -3,8 +3,9 @@
     python benchmarks/serve.py --model data/release --data data/raw
 
 Latency counts from the moment a request was due, so a service that falls behind shows it. Tasks are drawn anew for
-every request; their graphs are those of the folder's models, known to the platform, or with --inline sent along. Requests
-that are told to come later (503) count as errors. Prints a table, and whether the 99th percentiles are within 150 ms.
+every request; their graphs are those of the folder's models, known to the platform, or with --inline sent along.
+Requests that are told to come later (503) count as errors. Prints a table, and whether the 99th percentiles are within
+150 ms.
 """
 
 from __future__ import annotations
