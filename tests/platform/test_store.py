@@ -347,6 +347,32 @@ def test_a_database_that_is_gone_is_waited_for_and_never_made_anew(tmp_path: Pat
     assert not home.exists()
 
 
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+import pandas as pd
+from mfcp.errors import MfcpError
+from mfcp.platform.store import Note, Store
+store = Store(sys.argv[1], wait_s=0.3)
+store.post([Note("before", 1.0)])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, resource.RLIM_INFINITY))
+try:
+    store.post([Note("lost", 1.0, content={"text": "x" * 10**6})])
+except MfcpError as error:
+    print(error, flush=True)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+store.post([Note("after", 1.0)])
+"""
+
+
+def test_a_full_disk_writes_nothing_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, url(tmp_path)], capture_output=True, text=True, check=True)
+    assert "cannot be used for 0.3 s" in done.stdout
+    assert "free space" in done.stdout
+    assert list(Store(url(tmp_path)).undelivered()["name"]) == ["before", "after"]
+
+
 def test_what_cannot_be_opened_says_what_to_mend(tmp_path: Path) -> None:
     with pytest.raises(MfcpError, match=r"there is no folder .*/nowhere: mount it"):
         Store(url(tmp_path / "nowhere"), wait_s=0.1)
