@@ -17,6 +17,7 @@ from flows.match import send  # noqa: E402
 from mfcp.data.tables import Tables, read_tables  # noqa: E402
 from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
 from mfcp.platform.models import Models  # noqa: E402
+from mfcp.platform.outbox import mirror  # noqa: E402
 from mfcp.platform.promotion import promotion  # noqa: E402
 
 
@@ -50,6 +51,8 @@ def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
         told = {"version": models.current() or "", "before": before or "", "why": verdict.why}
         emit_event("mfcp.promoted", {"prefect.resource.id": f"mfcp.release.{told['version']}"}, payload=told)
     send(folder, store)
+    if failure := mirror(models, folder):
+        logger.warning("releases are not in MLflow's registry yet: %s", failure)
     return asdict(verdict)
 
 

@@ -161,6 +161,49 @@ def log_points(
         client.set_terminated(run_id, "FINISHED")  # nothing computes; its end says when the last point came
 
 
+def register_releases(
+    experiment: str,
+    name: str,
+    releases: Mapping[str, Path],
+    aliases: Mapping[str, str | None],
+    *,
+    root: Path | None = None,
+) -> None:
+    """Mirror releases in the model registry: a version each, with its files, and the aliases as they are now.
+
+    Args:
+        experiment: whose runs hold the files.
+        name: of the registered model, made if missing.
+        releases: version → folder; those that are registered already are not sent again.
+        aliases: alias → version, or None where nothing has it; unknown versions are passed over.
+        root: the folder whose `mlruns/` is meant, see `checkout`.
+
+    Raises:
+        MfcpError: the store is locked, read-only, damaged or out of reach; some of it may be done.
+    """
+    uri = tracking_uri(root)
+    with _explaining(uri):
+        _check_sqlite(uri)
+        client, experiment_id = _open(uri, experiment, checkout(root))
+        if not client.search_registered_models(f"name = '{name}'"):
+            client.create_registered_model(name)
+        known = {str(v.tags.get("release")): v for v in client.search_model_versions(f"name = '{name}'")}
+        for version, folder in releases.items():
+            if version not in known:
+                run = _run_named(client, experiment_id, f"release {version}")
+                client.log_artifacts(run, str(folder), "release")
+                client.set_terminated(run, "FINISHED")
+                source = f"{client.get_run(run).info.artifact_uri}/release"
+                known[version] = client.create_model_version(name, source, run, tags={"release": version})
+        current = client.get_registered_model(name).aliases
+        for alias, wanted in aliases.items():
+            number = str(known[wanted].version) if wanted in known else None
+            if number is None and alias in current:
+                client.delete_registered_model_alias(name, alias)
+            elif number is not None and str(current.get(alias)) != number:
+                client.set_registered_model_alias(name, alias, number)
+
+
 def _run_named(client: MlflowClient, experiment_id: str, name: str) -> str:
     """The run of this name; the oldest one, where two processes made one at the same time."""
 

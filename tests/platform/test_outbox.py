@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from mfcp.platform.outbox import deliver
+from mfcp.platform.models import Models
+from mfcp.platform.outbox import REGISTERED, deliver, mirror
 from mfcp.platform.store import Note, Store
+from mfcp.release.model import verify
 
 
 @pytest.fixture
@@ -93,3 +95,35 @@ def test_the_oldest_go_first_and_each_month_has_its_run(
         runs = connection.execute("SELECT name FROM runs ORDER BY name").fetchall()
     connection.close()
     assert runs == [("1970-01",), ("2023-11",), ("2027-01",)]
+
+
+def test_the_registry_shows_releases_champion_and_challenger(
+    home: Path, store: Store, good: Path, bad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After every change, with the files themselves, and each release once; a store that is down is said."""
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/tracking.db")
+    monkeypatch.chdir(home)
+    models = Models(home, store)
+    first, second = models.add(bad, {}), models.add(good, {})
+    assert mirror(models, home) == mirror(models, home) == ""
+    client = MlflowClient(f"sqlite:///{home}/tracking.db")
+
+    def aliases() -> dict[str, str]:
+        return {
+            alias: client.get_model_version(REGISTERED, number).tags["release"]
+            for alias, number in client.get_registered_model(REGISTERED).aliases.items()
+        }
+
+    assert aliases() == {"champion": first, "challenger": second}
+    models.promote(second, "better")
+    assert mirror(models, home) == ""
+    assert aliases() == {"champion": second}
+    versions = client.search_model_versions(f"name = '{REGISTERED}'")
+    assert sorted(v.tags["release"] for v in versions) == sorted([first, second])
+    (own,) = (v for v in versions if v.tags["release"] == second)
+    copy = client.download_artifacts(own.run_id, "release", str(home))
+    assert verify(Path(copy)) == second
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert "cannot log there" in mirror(models, home)

@@ -10,10 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 from mfcp.errors import MfcpError
+from mfcp.platform.models import Models
 from mfcp.platform.store import Store
-from mfcp.tracking import Point, log_points
+from mfcp.tracking import Point, log_points, register_releases
 
 EXPERIMENT = "platform"
+REGISTERED = "mfcp"  # model in MLflow's registry
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,22 @@ def deliver(store: Store, home: Path, *, limit: int = 5000) -> Delivered:
         store.mark(ids)
         delivered += len(ids)
     return Delivered(delivered, store.counts()["outbox"], error)
+
+
+def mirror(models: Models, home: Path) -> str:
+    """Releases and who is champion and challenger into MLflow's registry; why not, empty where that is done.
+
+    What cannot be sent now is sent with the next release: the registry shows the platform's state and decides nothing.
+    """
+    table = models.store.models()
+    whole = {version: models.folder / version for version in table["version"] if (models.folder / version).is_dir()}
+    challenger = models.challenger()
+    aliases = {"champion": models.current(), "challenger": challenger.version if challenger else None}
+    try:
+        register_releases(EXPERIMENT, REGISTERED, whole, aliases, root=home)
+    except MfcpError as failure:
+        return str(failure)
+    return ""
 
 
 def _month(at: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.platform.monitoring import MonitorRules
-from mfcp.platform.monitoring import MonitorRules
 from mfcp.platform.promotion import PromoteRules
 from mfcp.platform.rounds import MatchRules
 from mfcp.platform.world import SimulatorRules
@@ -27,7 +26,6 @@ class PlatformRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     every_s: Every = Every()
     match: MatchRules = MatchRules()
-    monitor: MonitorRules = MonitorRules()
     promote: PromoteRules = PromoteRules()
     monitor: MonitorRules = MonitorRules()
     simulator: SimulatorRules = Field(SimulatorRules(), description="what `make platform` feeds the platform with")
