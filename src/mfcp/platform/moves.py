@@ -16,7 +16,7 @@ from mfcp.errors import SolverError
 from mfcp.matching.expected import Moments, expected_maximum, expected_shortfall
 from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem
 
-_HALVINGS = 24  # of [0, 1]: factors to 6e-8
+_HALVINGS = 18  # of [0, 1]: factors to 4e-6
 _NOTHING = 1e-9  # relative change of the cost that is rounding
 
 
