@@ -16,19 +16,21 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from flows import guard
 from flows.checkout import only_one
 from mfcp.errors import MfcpError
-from mfcp.platform.home import home_folder as home_folder
-from mfcp.platform.home import open_store as open_store
 from mfcp.telemetry import OFF
 
 BRANCH = "platform"
 LOG = "data/log"
-INGEST = {"source": {"kind": "folder", "path": LOG}, "reads": LOG}
+PARAMS: dict[str, dict[str, Any]] = {  # of every platform, over the checkout's: real pools and the delivered log
+    "ingest": {"source": {"kind": "folder", "path": LOG}, "reads": LOG},
+    "pool": {"pools": "asis"},
+}
 FOLDERS = ("inbox", "archive", "quarantine", "models", "logs")
 LOCK_WAIT_S = 10.0
 IDENTITY = (("user.name", "mfcp"), ("user.email", "mfcp@localhost"), ("commit.gpgsign", "false"))
@@ -63,7 +65,7 @@ def make_home(checkout: Path, home: Path) -> None:
             cache = Path(checkout, dvc(checkout, "cache", "dir").splitlines()[-1]).resolve()
             (clone / ".dvc" / "config.local").write_text(f"[cache]\n    dir = {cache}\n")
             params = clone / "params.yaml"
-            params.write_text(_with_ingest(params.read_text(encoding="utf-8")), encoding="utf-8")
+            params.write_text(_of_platform(params.read_text(encoding="utf-8")), encoding="utf-8")
             git(clone, "commit", "--quiet", "--message", "The platform's log is its input", "--", "params.yaml")
 
 
@@ -178,13 +180,20 @@ def _free(root: Path) -> None:
             time.sleep(0.1)
 
 
-def _with_ingest(text: str) -> str:
-    """params.yaml with the platform's section `ingest`, the rest to the letter."""
-    lines = yaml.safe_dump({"ingest": INGEST}, sort_keys=False, default_flow_style=None)
-    changed = re.sub(r"(?ms)^ingest:.*?(?=^\S|\Z)", lines + "\n", text, count=1)
-    expected = {**(yaml.safe_load(text) or {}), "ingest": INGEST}
-    if yaml.safe_load(changed) != expected:
-        raise MfcpError(
-            "params.yaml: expected a section 'ingest' that begins a line of its own; write it in block style"
-        )
-    return changed
+def _of_platform(text: str) -> str:
+    """params.yaml with what `PARAMS` says, other sections to the letter."""
+    given = yaml.safe_load(text) or {}
+    for name, own in PARAMS.items():
+        given[name] = {**(given.get(name) or {}), **own}
+        lines = yaml.safe_dump({name: given[name]}, sort_keys=False, default_flow_style=None) + "\n"
+        text, there = re.subn(rf"(?ms)^{name}:.*?(?=^\S|\Z)", lines, text, count=1)
+        text = text if there else f"{text.rstrip()}\n\n{lines}"
+        try:
+            same = yaml.safe_load(text) == given
+        except yaml.YAMLError:
+            same = False
+        if not same:
+            raise MfcpError(
+                f"params.yaml: expected a section '{name}' that begins a line of its own; write it in block style"
+            )
+    return text

@@ -7,10 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.errors import DataError, SettingsError
+from mfcp.errors import SettingsError
 
 if TYPE_CHECKING:
-    from mfcp.data.tables import Tables
     from mfcp.release.decision import Decision
     from mfcp.release.model import Release
 
@@ -42,6 +41,7 @@ def add_parser(commands: Any, engines: tuple[str, ...]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, decide, write."""
+    from mfcp.data.tables import read_new_tasks
     from mfcp.release.decision import decide
     from mfcp.release.model import Release
 
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     if options.out is not None and options.out.suffix not in (".json", ".csv"):
         raise SettingsError(f"--out {options.out}: expected a name that ends in .json or .csv")
     clusters = None if options.clusters is None else {name.strip() for name in options.clusters.split(",")}
-    release, tables = Release.load(options.model), _tasks(options.tasks)
+    release, tables = Release.load(options.model), read_new_tasks(options.tasks)
     if clusters is not None and (unknown := sorted(clusters - set(release.cluster_id))):
         raise SettingsError(f"--clusters: unknown '{unknown[0]}'; the release knows {', '.join(release.cluster_id)}")
     decision = decide(
@@ -59,23 +59,6 @@ def run(options: argparse.Namespace) -> None:
     if options.explain is not None:
         print(_explanations(release, decision, [options.explain])[0].text)
     _write(options.out, release, decision)
-
-
-def _tasks(path: Path) -> Tables:
-    """Tasks and graphs of a file or folder."""
-    from mfcp.data.schema import EDGES, NODES, TASKS
-    from mfcp.data.tables import find_table, read_new_tasks, read_table
-
-    if not path.is_dir():
-        return {"tasks": read_new_tasks(path)}
-    found = find_table(path, TASKS.name)
-    if found is None:
-        raise DataError(f"{path}: no table 'tasks' in it; expected tasks.csv, tasks.jsonl or tasks.parquet")
-    tables = {"tasks": read_new_tasks(found)}
-    for table in (NODES, EDGES):
-        if (own := find_table(path, table.name)) is not None:
-            tables[table.name] = read_table(own, table)
-    return tables
 
 
 def _write(out: Path | None, release: Release, decision: Decision) -> None:

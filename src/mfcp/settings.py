@@ -27,7 +27,6 @@ SECTIONS = {
     "pretrain": "mfcp.methods.pretrain:PretrainRules",
     "finetune": "mfcp.methods.base:FinetuneRules",
     "evaluate": "mfcp.evaluation.metrics:EvaluateRules",
-    "platform": "mfcp.platform.rules:PlatformRules",
     "release": "mfcp.release.fitting:ReleaseRules",
     "platform": "mfcp.platform.rules:PlatformRules",
 }

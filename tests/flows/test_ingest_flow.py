@@ -56,7 +56,8 @@ def test_a_home_is_a_clone_whose_log_is_its_input(home: Path, checkout: Path) ->
     assert git(repo, "rev-parse", "HEAD~1") == git(checkout, "rev-parse", "HEAD")
     text = (repo / "params.yaml").read_text()
     before, after = yaml.safe_load((checkout / "params.yaml").read_text()), yaml.safe_load(text)
-    assert after == before | {"ingest": {"source": {"kind": "folder", "path": "data/log"}, "reads": "data/log"}}
+    own = {"ingest": {"source": {"kind": "folder", "path": "data/log"}, "reads": "data/log"}, "pool": {"pools": "asis"}}
+    assert after == before | own
     assert "max_bad_share: 0.05 # of any table" in text
     assert not (repo / "unfinished.txt").exists()
     assert workspace.dvc(repo, "cache", "dir") == str(checkout / ".dvc" / "cache")

@@ -64,13 +64,24 @@ def read_table(path: Path, table: Table) -> pd.DataFrame:
     return coerce(table, frame).lenient
 
 
-def read_new_tasks(path: Path) -> pd.DataFrame:
-    """Table `tasks` of tasks to be matched, every cell of its kind and within its bounds.
+def read_new_tasks(path: Path) -> Tables:
+    """Tasks to be matched, with their graphs where `path` is a folder: `tasks`, `nodes`, `edges`.
+
+    Args:
+        path: a file that holds table `tasks`, or a folder.
 
     Raises:
-        DataError: as `read_table`, and naming the first row and column that is wrong.
+        DataError: as `read_table` and `check_tasks`, or no table `tasks` in the folder.
     """
-    return check_tasks(read_table(path, SCHEMA["tasks"]), str(path))
+    table = SCHEMA["tasks"]
+    found = find_table(path, table.name) if path.is_dir() else path
+    if found is None:
+        raise DataError(f"{path}: no table 'tasks' in it; expected tasks.csv, tasks.jsonl or tasks.parquet")
+    if found.suffix not in READERS:
+        raise DataError(f"{found}: expected a file that ends in {', '.join(READERS)}, or a folder")
+    graphs = {name: find_table(path, name) for name in ("nodes", "edges")} if path.is_dir() else {}
+    own = {name: read_table(file, SCHEMA[name]) for name, file in graphs.items() if file is not None}
+    return {"tasks": check_tasks(read_table(found, table), str(found)), **own}
 
 
 def check_tasks(frame: pd.DataFrame, where: str) -> pd.DataFrame:

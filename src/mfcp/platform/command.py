@@ -12,7 +12,6 @@ from mfcp.errors import DataError, SettingsError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mfcp.data.tables import Tables
     from mfcp.platform.models import Models
     from mfcp.platform.store import Store
 
@@ -138,25 +137,13 @@ def _listed(counts: dict[str, Any]) -> str:
 
 
 def _submit(options: argparse.Namespace) -> None:
+    from mfcp.data.tables import read_new_tasks
+
     store, _ = _open(options)
-    tables = _tasks(options.tasks)
+    tables = read_new_tasks(options.tasks)
     new = store.submit(tables)
     known = len(tables["tasks"]) - new
     print(f"{new} tasks submitted, {known} known already; {store.counts()['queue']} pending")
-
-
-def _tasks(path: Path) -> Tables:
-    """Tasks, and in a folder their graphs."""
-    from mfcp.data.schema import EDGES, NODES, TASKS
-    from mfcp.data.tables import find_table, read_new_tasks, read_table
-
-    if not path.is_dir():
-        return {"tasks": read_new_tasks(path)}
-    found = find_table(path, TASKS.name)
-    if found is None:
-        raise DataError(f"{path}: no table 'tasks' in it; expected tasks.csv, tasks.jsonl or tasks.parquet")
-    graphs = {table: find_table(path, table.name) for table in (NODES, EDGES)}
-    return {"tasks": read_new_tasks(found)} | {t.name: read_table(p, t) for t, p in graphs.items() if p is not None}
 
 
 def _promote(options: argparse.Namespace) -> None:
