@@ -11,10 +11,11 @@ normal loads and an approximation beyond.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from mfcp.matching.exact import all_plans
+from mfcp.matching.exact import all_plans, few_plans
 from mfcp.matching.planning import FALLBACK_PRICE, solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem
 
@@ -24,7 +25,7 @@ _KICKS = 600  # descents from perturbed plans, per round and over its tasks
 _MANY_TASKS = 200  # above it plans start from the certified engine at several targets and are polished
 _STEP = 0.8  # between those targets, in deviations of the plan's reliability
 _TARGETS = 3  # at most
-_START = {"kind": "dual", "target": 1e-3}  # the means are not known better
+_START = {"kind": "dual", "target": 1e-3}
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def expected_plans(moments: Moments, *, price: float) -> ExpectedPlan:
     gamma', with F, the least makespan at mean reliability gamma', convex in it.
     """
     point = moments.point()
-    first = solve_or_fall_back(point, "auto" if point.tasks <= _MANY_TASKS else _START)
+    first = solve_or_fall_back(point, _start(point))
     unit = first.makespan
     if point.clusters**point.tasks <= _FEW:
         plan, cost, _ = _best_of_all(moments, unit, price, None)
@@ -113,6 +114,13 @@ def expected_plans(moments: Moments, *, price: float) -> ExpectedPlan:
         for b in range(len(unit))
     ]
     return ExpectedPlan(np.concatenate([plan for plan, _ in each]), np.concatenate([cost for _, cost in each]), unit)
+
+
+def _start(point: MatchingProblem) -> str | dict[str, Any]:
+    """The engine of the point plan: milliseconds, as what follows is worth; the means are not known better."""
+    if point.tasks > _MANY_TASKS:
+        return _START
+    return "auto" if few_plans(point) else "search"
 
 
 def cost_bound(moments: Moments, unit: Floats, *, price: float) -> Floats:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
 
-_MANY_TASKS = 200  # above, a plan of its own that proves more of the bound than prices do is not worth its time
+_MANY_TASKS = 200  # above, a search that proves more than prices do is not worth its time
 _BOUND = {"kind": "dual", "target": 1.0}
 
 
@@ -162,5 +162,5 @@ def _at_hand(release: Release, belief: Belief, clusters: Collection[str] | None)
 
 def _bound(problem: MatchingProblem, gamma: float, time_limit: float) -> float:
     """Seconds that no plan with mean reliability gamma undercuts, under the predictions."""
-    engine = "auto" if problem.tasks <= _MANY_TASKS else _BOUND
+    engine = "search" if problem.tasks <= _MANY_TASKS else _BOUND
     return float(solve(problem.at(gamma), engine, time_limit=time_limit).lower_bound[0])
