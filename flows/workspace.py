@@ -23,6 +23,7 @@ import yaml
 from flows import guard
 from flows.checkout import only_one
 from mfcp.errors import MfcpError
+from mfcp.platform.home import open_store
 from mfcp.telemetry import OFF
 
 BRANCH = "platform"
@@ -60,6 +61,7 @@ def make_home(checkout: Path, home: Path) -> None:
     with _alone(home):
         if (home / "repo").exists():
             return
+        open_store(home)  # makes its database, which nothing does once there is a repo
         with _cloned(checkout, home / "repo") as clone:
             git(clone, "switch", "--quiet", "--force-create", BRANCH)
             cache = Path(checkout, dvc(checkout, "cache", "dir").splitlines()[-1]).resolve()

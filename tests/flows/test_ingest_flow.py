@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from flows import service, workspace
 from mfcp.data.tables import write_tables
 from mfcp.errors import MfcpError
 from mfcp.platform import inbox
-from mfcp.platform.store import Store
+from mfcp.platform.home import open_store
+from mfcp.platform.store import Note, Store
 
 REPOSITORY = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("prefect")
@@ -62,6 +64,15 @@ def test_a_home_is_a_clone_whose_log_is_its_input(home: Path, checkout: Path) ->
     assert not (repo / "unfinished.txt").exists()
     assert workspace.dvc(repo, "cache", "dir") == str(checkout / ".dvc" / "cache")
     assert git(checkout, "status", "--porcelain") == "?? unfinished.txt\n"
+
+
+def test_a_home_is_made_with_its_database_which_is_never_made_anew(home: Path) -> None:
+    open_store(home).post([Note("kept", 1.0)])
+    (home / "platform.db").rename(home / "away.db")
+    back = threading.Timer(0.5, lambda: (home / "away.db").rename(home / "platform.db"))
+    back.start()
+    assert list(open_store(home).undelivered()["name"]) == ["kept"]
+    back.join()
 
 
 def test_a_home_is_made_once(home: Path, checkout: Path) -> None:

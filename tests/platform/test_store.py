@@ -344,6 +344,8 @@ def test_a_database_that_is_gone_is_waited_for_and_never_made_anew(tmp_path: Pat
     home.unlink()
     with pytest.raises(MfcpError, match=r"cannot be used for 0\.2 s \(unable to open database file\)"):
         hurried.pending()
+    with pytest.raises(MfcpError, match="unable to open database file"):
+        Store(url(tmp_path), wait_s=0.2, make=False)
     assert not home.exists()
 
 

@@ -41,13 +41,14 @@ class Database:
         url: `sqlite:////absolute/path.db` or any other URL of SQLAlchemy, such as `postgresql+psycopg://…`.
         tables: made where they are missing; so is an SQLite file in a folder that is there.
         wait_s: seconds to go on trying while the database is locked, full or out of reach.
+        make: whether an SQLite file that is not there is made; else it is out of reach.
 
     Raises:
         SettingsError: not a URL, or a database without a driver here.
         MfcpError: out of reach for longer than `wait_s`.
     """
 
-    def __init__(self, url: str, tables: sa.MetaData, *, wait_s: float) -> None:
+    def __init__(self, url: str, tables: sa.MetaData, *, wait_s: float, make: bool = True) -> None:
         self.wait_s = wait_s
         try:
             self.url = sa.make_url(url)
@@ -64,7 +65,7 @@ class Database:
             ) from None
         dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
         self._insert: Callable[[sa.Table], Any] = dialect.insert
-        self._attempt(lambda: self._make(tables))
+        self._attempt(lambda: self._make(tables, file=make))
 
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
@@ -100,9 +101,9 @@ class Database:
         insert = self._insert(table).on_conflict_do_nothing().returning(key)  # rowcount is not told by every driver
         return len(connection.execute(insert, list(rows)).all())
 
-    def _make(self, tables: sa.MetaData) -> None:
+    def _make(self, tables: sa.MetaData, *, file: bool) -> None:
         path = sqlite_path(self.url)
-        if path is not None and path.parent.is_dir() and not path.exists():
+        if file and path is not None and path.parent.is_dir() and not path.exists():
             sqlite3.connect(path).close()  # connections themselves never make a file: one that is gone would be empty
         with self._engine.begin() as connection:
             tables.create_all(connection)

@@ -151,7 +151,8 @@ def main(arguments: list[str] | None = None) -> None:
     except ValidationError as error:
         raise SettingsError(explain(error)) from None
     home.mkdir(parents=True, exist_ok=True)
-    simulator = Simulator(home, Store(database or f"sqlite:///{home / 'platform.db'}"), rules)
+    new = not (home / "simulator.json").exists()
+    simulator = Simulator(home, Store(database or f"sqlite:///{home / 'platform.db'}", make=new), rules)
     last, reported = time.monotonic(), 0
     while True:
         now = time.monotonic()

@@ -53,8 +53,8 @@ _COUNTED = (tasks, assignments, rounds, queue, outbox)
 class Store:
     """The state of one platform; see `Database` for its arguments and for what happens when it is out of reach."""
 
-    def __init__(self, url: str, *, wait_s: float = 120.0) -> None:
-        self._database = Database(url, METADATA, wait_s=wait_s)
+    def __init__(self, url: str, *, wait_s: float = 120.0, make: bool = True) -> None:
+        self._database = Database(url, METADATA, wait_s=wait_s, make=make)
 
     def submit(self, tables: Tables) -> int:
         """Take tasks in; how many are new. A task whose id is known stays as it was first submitted.
