@@ -40,6 +40,9 @@ DOORS = {
         f"flows/{name}.py" for name in ("ingest", "loop", "match", "monitor", "pipeline", "promote", "retrain")
     },
     "sqlalchemy": {f"src/mfcp/platform/{name}.py" for name in ("database", "schema", "store")},
+    "fastapi": {"src/mfcp/platform/api.py"},
+    "prometheus_client": {"src/mfcp/platform/api.py"},
+    "uvicorn": {"src/mfcp/platform/serving.py"},
     "dvc": {"flows/checkout.py"},
     "river": {"src/mfcp/platform/monitoring.py"},
     "onnx": {"src/mfcp/tasks/onnx_file.py"},
