@@ -43,6 +43,10 @@ def main() -> int:
     parser.add_argument("--inline", action="store_true", help="send the graphs with every request")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    for folder, made_by in ((options.model, "dvc repro release"), (options.data, "dvc repro ingest")):
+        if not folder.is_dir():
+            print(f"skipped: no {folder}; `{made_by}` makes it")
+            return 0
     with tempfile.TemporaryDirectory() as folder:
         drawn = Drawn(options)
         service = Service(options.model, Path(folder), drawn)
