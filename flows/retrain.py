@@ -78,9 +78,10 @@ def train(home: Path, work: Path, run: Callable[[str], str]) -> str:
         Version of the release.
     """
     begin = time.monotonic()
-    outcomes = Counter(run(stage) for stage in checkout.stages(work, [TARGET]))
+    stages = checkout.stages(work, [TARGET])
+    outcomes = Counter(map(run, stages))
     version = verify(work / RELEASE)
-    workspace.dvc(work, "exp", "save", "--force", "--name", f"release-{version}")
+    workspace.dvc(work, "exp", "save", "--force", "--name", f"release-{version}", *stages)  # the others never ran here
     seconds = time.monotonic() - begin
     store = open_store(home)
     facts = {"retrain.seconds": seconds, "retrain.ran": outcomes["ran"], "retrain.restored": outcomes["restored"]}

@@ -27,6 +27,7 @@ stages:
   other:
     cmd: exit 1
     deps: [data/release]
+    outs: [data/other]
 """
 
 
