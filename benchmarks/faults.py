@@ -192,11 +192,15 @@ class Suite:
         self.broken: list[str] = []
         self.injected: Counter[str] = Counter()
         self.recovered_s: list[float] = []
+        self.until_s = float("inf")  # of the monotonic clock: no more faults then
 
     def run(self, faults: list[Fault], rounds: int) -> None:
         """Inject one fault after each round, and go on to so many rounds."""
         self.next_round()
         for fault in faults:
+            if self.looked > self.until_s:
+                say("no time left for more faults")
+                return
             self.wait(fault.after_s)
             begin = time.monotonic()
             try:
@@ -209,7 +213,7 @@ class Suite:
             self.recovered_s.append(seconds)
             lasted = time.monotonic() - begin - seconds
             say(f"round {self.rounds}: {fault.kind} {told}, {lasted:.0f} s; the next round {seconds:.1f} s later")
-        while self.rounds < rounds:
+        while self.rounds < rounds and self.looked < self.until_s:
             self.next_round()
 
     def next_round(self) -> float:
@@ -564,8 +568,10 @@ SIMULATOR = {
 PLATFORM = {"simulator": SIMULATOR, "promote": {"rounds": 60, "tasks": 5, "resamples": 400}}
 
 
-def inject(folder: Path, faults: list[Fault], rounds: int, every_s: dict[str, float]) -> tuple[Suite, dict[str, Any]]:
-    """Run a platform through these faults; the suite, and what became of every task."""
+def inject(
+    folder: Path, faults: list[Fault], rounds: int, every_s: dict[str, float], minutes: float = float("inf")
+) -> tuple[Suite, dict[str, Any]]:
+    """Run a platform through these faults, as many as the time allows; the suite, and what became of every task."""
     checkout, home = small_platform(folder, PLATFORM)
     history = World(settings(home).section("platform").simulator, home / "simulator").history()
     for tables in (misled(history), history):
@@ -573,6 +579,7 @@ def inject(folder: Path, faults: list[Fault], rounds: int, every_s: dict[str, fl
     port, mlflow_port = free_ports(2)
     with loop.platform(checkout, home, port, mlflow_port, say) as (parts, _):
         suite = Suite(home, parts, port)
+        suite.until_s = time.monotonic() + 60 * minutes
         suite.schedule(every_s)
         suite.start("ingest")
         suite.run(faults, rounds)
@@ -605,6 +612,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the faults (0)")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS), help="only these faults")
     parser.add_argument("--match-s", type=float, default=8.0, metavar="S", help="seconds between rounds (8)")
+    parser.add_argument("--minutes", type=float, default=float("inf"), metavar="M", help="no new fault after so long")
     parser.add_argument("--logs", type=Path, metavar="DIR", help="keep what the services print")
     options = parser.parse_args()
     kinds = {kind: KINDS[kind] for kind in options.kinds}
@@ -612,11 +620,9 @@ def main() -> int:
     with own_disk(DISK) as (folder, mounted):
         if not mounted:
             say("no right to mount a file system: the disk is not filled")
-        os.environ["PYTHONPATH"] = str(folder / "checkout" / "src")  # of the same commit, whatever is edited meanwhile
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         every_s = {"match": options.match_s, "ingest": 30.0, "retrain": 150.0, "monitor": 90.0}
         try:
-            suite, found = inject(folder, faults, options.rounds, every_s)
+            suite, found = inject(folder, faults, options.rounds, every_s, options.minutes)
         finally:
             if options.logs:
                 shutil.copytree(folder / "home" / "logs", options.logs, dirs_exist_ok=True)

@@ -1,0 +1,86 @@
+"""A platform's day, end to end: server, worker, MLflow and simulated clusters, moved by schedules alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from benchmarks.faults import SIMULATOR, Suite, account, first_champion, free_ports, misled, small_platform
+from flows import loop
+from mfcp.data.tables import read_tables
+from mfcp.platform.home import open_store, settings
+from mfcp.platform.models import Models
+from mfcp.platform.world import World
+from mfcp.release.model import Release
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
+TESTED = 30  # tasks that neither release may have seen
+PATIENCE_S = 400.0  # for each step, on a machine that is at something else as well
+
+
+def scheduled(suite: Suite, name: str) -> Counter[str]:
+    """States of the runs of a flow that its schedule made, as Prefect's API tells them."""
+    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
+
+    def states(client: loop.SyncPrefectClient) -> Counter[str]:
+        deployment = client.read_deployment_by_name(loop.FLOWS[name]).id
+        found = client.read_flow_runs(deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment])))
+        return Counter(one.state.name for one in found if one.auto_scheduled and one.state)
+
+    return suite.ask(states)
+
+
+def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -> None:
+    """The first champion learned from a log with its clusters mixed up; what the training makes of the true log of
+    the same clusters must be found better, on tasks that neither has seen.
+    """
+    promotion = {"rounds": 60, "tasks": 5, "resamples": 400, "least_tasks": TESTED}
+    simulator = SIMULATOR | {"per_hour": 12.0, "delivery_hours": 2.0, "days_between_outages": 1000.0}
+    checkout, home = small_platform(tmp_path, {"simulator": simulator, "promote": promotion})
+    history = World(settings(home).section("platform").simulator, home / "simulator").history()
+    first = first_champion(home, misled(history))
+    store = open_store(home)
+    port, mlflow_port = free_ports(2)
+    with loop.platform(checkout, home, port, mlflow_port, print) as (parts, _):
+        suite = Suite(home, parts, port)
+        suite.schedule({"ingest": 12.0, "match": 12.0})
+        suite.until(lambda: scheduled(suite, "match")["Completed"] >= 2, "two scheduled rounds", PATIENCE_S)
+        suite.until(
+            lambda: sum(rows.get("tasks", 0) for rows in store.deliveries()["rows"]) > len(history["tasks"]) + TESTED,
+            "log of new tasks",
+            PATIENCE_S,
+        )
+        suite.schedule({"retrain": 8.0})
+        suite.until(lambda: set(scheduled(suite, "retrain")) & {"Running", "Completed"}, "training", PATIENCE_S)
+        suite.schedule({"retrain": 0.0})
+        suite.until(lambda: scheduled(suite, "retrain")["Completed"], "end of the training", PATIENCE_S)
+        suite.until(lambda: store.rounds(1)["version"].iloc[0] != first, "round by the promoted one", PATIENCE_S)
+        assert not set(scheduled(suite, "match")) & {"Failed", "Crashed"}
+        assert not set(scheduled(suite, "retrain")) & {"Failed", "Crashed"}
+        judged = dict(store.events("verdict")["content"].iloc[0])
+        second = judged["challenger"]
+        assert (judged["promote"], judged["champion"]) == (True, first)
+        assert judged["why"].startswith("better: penalised excess")
+        assert {first, second} <= set(store.rounds()["version"])
+        releases = [Release.load(home / "models" / version) for version in (first, second)]
+        log = set(read_tables(home / "work" / "data" / "log")["tasks"]["task_id"])  # as it was trained on
+        assert len(log - releases[0].learned_from - releases[1].learned_from) >= TESTED
+        suite.finish()
+
+    assert not suite.broken
+    crowned = store.champions()["version"].to_list()
+    assert crowned[:2] == [first, second]
+    champion = Models(home, store).champion()
+    assert champion is not None
+    assert champion.version == crowned[-1] != first
+    found = account(home)
+    assert found["once"] == found["in"] > TESTED
+    assert (found["twice"], found["lost"], found["aside"]) == (0, 0, 0)
+    assert (found["half"], found["wrong"]) == ([], [])
+    with closing(sqlite3.connect(home / "mlruns" / "mlflow.db")) as tracked:
+        names = {row[0] for row in tracked.execute("SELECT DISTINCT key FROM metrics")}
+    assert names >= {"round.makespan", "ingest.rows", "retrain.seconds", "promotion.difference", "event.promote"}
