@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -55,6 +55,7 @@ KINDS = {  # and their shares
     "flow": 8, "worker": 6, "server": 5, "mlflow": 4, "simulator": 4, "stage": 3, "training": 3, "retrains": 2,
     "locked": 3, "gone": 3, "corrupt": 3, "full": 2, "clock": 2,
 }  # fmt: skip
+LAST = ("match", "ingest", "retrain", "monitor")
 LASTS = {"mlflow": (5, 30), "locked": (5, 60), "gone": (5, 60), "full": (5, 20)}  # seconds
 LOCK = """
 import sqlite3, sys, time
@@ -245,7 +246,7 @@ class Suite:
         while not (result := found()):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no {what} within {seconds:.0f} s (round {self.rounds})")
-            self.wait(0.3)
+            self.wait(0.5)
         return result
 
     def look(self) -> int:
@@ -347,9 +348,9 @@ class Suite:
         return told
 
     def _flow(self, fault: Fault) -> str:
+        self.wait(6 * fault.draw)
         flows = self.until(lambda: self.processes("-m prefect.engine"), "flow to kill", 120)
         process = flows[int(fault.draw * len(flows))]
-        self.wait(fault.draw * 4)
         process.kill()
         return f"killed ({process.pid})"
 
@@ -361,7 +362,10 @@ class Suite:
 
     def _training(self, fault: Fault) -> str:
         stage = self._training_stage(fault)
-        flow = next(one for one in stage.parents() if "prefect.engine" in " ".join(one.cmdline()))
+        flows = [one for one in stage.parents() if "-m prefect.engine" in " ".join(one.cmdline())]
+        if not flows:
+            raise TimeoutError(f"{stage.cmdline()[-1]} has lost its flow")
+        flow = flows[0]
         flow.kill()
         return f"killed ({flow.pid}) at {stage.cmdline()[-1]}"
 
@@ -395,7 +399,8 @@ class Suite:
         command = [sys.executable, "-c", LOCK, str(self.database), str(fault.lasts_s)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
             assert holder.stdout is not None
-            assert holder.stdout.readline() == "locked\n"
+            if holder.stdout.readline() != "locked\n":
+                raise TimeoutError("no lock within 60 s")
             before = len(self.store.rounds())
             self.until(lambda: holder.poll() is not None, "end of the lock", fault.lasts_s + 60)
         return f"by another process, {self.look() - before} rounds meanwhile"
@@ -463,14 +468,18 @@ class Suite:
         own = sum(line.startswith("round ") for line in done.stdout.splitlines())
         return f"of a second matcher {shift / 86400:+.0f} days{', monotonic +1' if allowed else ''}, {own} rounds by it"
 
-    def finish(self) -> None:
-        """No more tasks and no more faults: what is left must be done by each flow's next run."""
+    def finish(self, last: Sequence[str] = LAST) -> None:
+        """No more tasks and no more faults: what is left must be done by the next run of each of these flows."""
         self.held.add("simulator")
         simulator = self.parts["simulator"].process
         assert simulator is not None
         guard.stop(simulator)
         self.schedule(dict.fromkeys(loop.FLOWS, 0.0))
-        for name in ("match", "ingest", "retrain", "monitor"):
+        try:  # a flow's lock is not waited for as long as a training may take
+            self.until(lambda: not self.processes("-m prefect.engine"), "end of what still runs", 2 * RECOVERY_S)
+        except TimeoutError as error:
+            self.broken.append(str(error))
+        for name in last:
             self.complete(name)
         self.look()
 
@@ -543,6 +552,7 @@ def account(home: Path) -> dict[str, Any]:
         f"{waiting} notes still wait for MLflow": not waiting,
         f"MLflow has {tracked} points at {steps} steps for {rounds} rounds": tracked == steps == rounds,
         f"{len(visible(home / 'inbox'))} deliveries are left in the inbox": not visible(home / "inbox"),
+        f"{len(visible(home / 'quarantine'))} are in quarantine": not visible(home / "quarantine"),
     }
     return {
         "in": len(set(known)),
@@ -569,9 +579,27 @@ PLATFORM = {"simulator": SIMULATOR, "promote": {"rounds": 60, "tasks": 5, "resam
 
 
 def inject(
-    folder: Path, faults: list[Fault], rounds: int, every_s: dict[str, float], minutes: float = float("inf")
+    folder: Path,
+    faults: list[Fault],
+    rounds: int,
+    every_s: dict[str, float],
+    *,
+    minutes: float = float("inf"),
+    last: Sequence[str] = LAST,
 ) -> tuple[Suite, dict[str, Any]]:
-    """Run a platform through these faults, as many as the time allows; the suite, and what became of every task."""
+    """Run a platform through faults.
+
+    Args:
+        folder: where it lives.
+        faults: in this order, as many as the time allows.
+        rounds: at least.
+        every_s: flow → seconds between its scheduled runs.
+        minutes: no new fault after so long.
+        last: flows that must complete in the end.
+
+    Returns:
+        What was injected, and what became of every task (see `account`).
+    """
     checkout, home = small_platform(folder, PLATFORM)
     history = World(settings(home).section("platform").simulator, home / "simulator").history()
     for tables in (misled(history), history):
@@ -583,7 +611,7 @@ def inject(
         suite.schedule(every_s)
         suite.start("ingest")
         suite.run(faults, rounds)
-        suite.finish()
+        suite.finish(last)
     return suite, account(home)
 
 
@@ -622,7 +650,7 @@ def main() -> int:
             say("no right to mount a file system: the disk is not filled")
         every_s = {"match": options.match_s, "ingest": 30.0, "retrain": 150.0, "monitor": 90.0}
         try:
-            suite, found = inject(folder, faults, options.rounds, every_s, options.minutes)
+            suite, found = inject(folder, faults, options.rounds, every_s, minutes=options.minutes)
         finally:
             if options.logs:
                 shutil.copytree(folder / "home" / "logs", options.logs, dirs_exist_ok=True)

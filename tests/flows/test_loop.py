@@ -19,6 +19,7 @@ from mfcp.release.model import Release
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
 TESTED = 30  # tasks that neither release may have seen
+BEGUN = {"Pending", "Running", "Completed"}
 PATIENCE_S = 400.0  # for each step, on a machine that is at something else as well
 
 
@@ -50,12 +51,14 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
         suite.schedule({"ingest": 12.0, "match": 12.0})
         suite.until(lambda: scheduled(suite, "match")["Completed"] >= 2, "two scheduled rounds", PATIENCE_S)
         suite.until(
-            lambda: sum(rows.get("tasks", 0) for rows in store.deliveries()["rows"]) > len(history["tasks"]) + TESTED,
+            lambda: (
+                sum(rows.get("tasks", 0) for rows in store.deliveries()["rows"]) > len(history["tasks"]) + 2 * TESTED
+            ),
             "log of new tasks",
             PATIENCE_S,
         )
-        suite.schedule({"retrain": 8.0})
-        suite.until(lambda: set(scheduled(suite, "retrain")) & {"Running", "Completed"}, "training", PATIENCE_S)
+        suite.schedule({"retrain": 20.0})
+        suite.until(lambda: set(scheduled(suite, "retrain")) & BEGUN, "training", PATIENCE_S)
         suite.schedule({"retrain": 0.0})
         suite.until(lambda: scheduled(suite, "retrain")["Completed"], "end of the training", PATIENCE_S)
         suite.until(lambda: store.rounds(1)["version"].iloc[0] != first, "round by the promoted one", PATIENCE_S)
