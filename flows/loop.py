@@ -147,10 +147,10 @@ def platform(
 @contextlib.contextmanager
 def client(home: Path, port: int) -> Iterator[SyncPrefectClient]:
     """A client of the platform's Prefect server, whatever the user's own settings say."""
-    os.environ.update(service.environment(home / "prefect", port))
-    from prefect.client.orchestration import get_client
+    os.environ.update(service.environment(home / "prefect", port))  # read when Prefect is imported, hence only once
+    from prefect.client.orchestration import SyncPrefectClient
 
-    with get_client(sync_client=True) as found:
+    with SyncPrefectClient(f"http://{service.HOST}:{port}/api") as found:
         yield found
 
 
