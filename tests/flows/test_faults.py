@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -15,6 +18,13 @@ KILLS = [
     Fault("simulator", after_s=0.5, lasts_s=0, draw=0.5),
     Fault("server", after_s=1.0, lasts_s=0, draw=0.5),
 ]
+
+
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """Variables that tell Prefect where this platform's server is do not outlive it."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 @pytest.mark.slow

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -21,6 +24,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
 TESTED = 30  # tasks that neither release may have seen
 BEGUN = {"Pending", "Running", "Completed"}
 PATIENCE_S = 400.0  # for each step, on a machine that is at something else as well
+
+
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """Variables that tell Prefect where this platform's server is do not outlive it."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 def scheduled(suite: Suite, name: str) -> Counter[str]:
