@@ -134,6 +134,21 @@ def test_ratios_of_any_two_with_their_p_value():
     assert same["p"] > 0.05
 
 
+def test_a_difference_to_a_share_of_another_method():
+    """What a goal of 0.9 asks of a method at 0.8, and of one at 1.0; regret below zero needs no ratio."""
+    for factor, met in ((0.8, True), (1.0, False)):
+        table, _ = rounds(factor)
+        sample = resample(table, 400)
+        found = sample.difference("other", "tsm", "penalised_excess", share=0.9)
+        means = [table[table["method"] == name]["penalised_excess"].mean() for name in ("other", "tsm")]
+        assert found["mean"] == pytest.approx(means[0] - 0.9 * means[1])
+        assert found["ci_low"] < found["mean"] < found["ci_high"]
+        assert (found["ci_high"] < 0) == met
+        assert found["p"] < 0.05
+    same = resample(rounds(1.0)[0], 400).difference("other", "tsm", "penalised_excess")
+    assert same["p"] > 0.05
+
+
 def test_a_ratio_of_sums_is_formed_per_seed():
     """Relative regret and its ratio agree with the table of seeds, whose makespans have different levels."""
     table, _ = rounds(0.8)

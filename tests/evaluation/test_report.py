@@ -44,7 +44,7 @@ def test_summary_is_plain_json_with_the_contracts_shape(compared):
     for methods in summary.values():
         for metrics in methods.values():
             for name, value in metrics.items():
-                tested = {"p"} if name in ("vs_tsm", "regret_vs_tsm") else set()
+                tested = {"p"} if name in ("vs_tsm", "regret_vs_tsm", "minus_tsm") else set()
                 assert set(value) == {"mean", "std", "ci_low", "ci_high", "n"} | tested
     names = set(summary["A"]["mfcp_ad"])
     contract = {"regret", "relative_regret", "penalised_excess", "regret_equal_violation", "regret_equal_shortfall",

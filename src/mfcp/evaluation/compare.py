@@ -122,9 +122,14 @@ class Resampled:
         p = 2 * min((known <= 1).mean(), (known >= 1).mean())
         return _interval(ratio, self.n) | {"p": float(np.clip(p, 1 / len(known), 1.0))}
 
-    def difference(self, method: str, base: str, metric: str) -> dict[str, float | int]:
-        """Difference of two methods' pooled means with its paired interval."""
-        return _interval(self.of(method, metric) - self.of(base, metric), self.n)
+    def difference(self, method: str, base: str, metric: str, *, share: float = 1.0) -> dict[str, Any]:
+        """Pooled mean of a method minus `share` of another's, its paired 95 % interval, and p-value against 0.
+
+        Where regret is below zero this says what a ratio cannot.
+        """
+        values = self.of(method, metric) - share * self.of(base, metric)
+        p = 2 * min((values[1:] <= 0).mean(), (values[1:] >= 0).mean())
+        return _interval(values, self.n) | {"p": float(np.clip(p, 1 / len(values[1:]), 1.0))}
 
 
 def resample(rounds: pd.DataFrame, count: int) -> Resampled:

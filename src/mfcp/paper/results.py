@@ -16,7 +16,7 @@ from mfcp.evaluation.compare import POOLED, Resampled, resample, table
 from mfcp.files import read_json
 from mfcp.paper.example import worked
 from mfcp.paper.jobs import Job, job_name, libraries
-from mfcp.paper.study import BASELINES, OURS, Plan
+from mfcp.paper.study import BASELINES, OURS, Goal, Plan
 
 HELD_OUT = "held out"  # pooled over the settings that nothing was tuned on
 FAIR = ("penalised_excess", "regret", "regret_equal_violation", "regret_equal_shortfall")
@@ -160,14 +160,29 @@ def _goals(
     for goal in (goal for goal in plan.study.goals if goal.experiment == experiment):
         method, against = (best.get(label, label) for label in (goal.method, goal.against))
         ratios = _ratios(samples, method, against, [goal.metric]).get(goal.metric, {})
-        held_out = ratios.get(HELD_OUT)
-        met = None if held_out is None else held_out["mean"] <= goal.at_most and held_out["p"] < goal.p_below
+        beyond = {} if method is None or against is None else _beyond(goal, samples, method, against)
         goals.append(
             {"text": goal.text, "data": data, "experiment": experiment, "value": value, "metric": goal.metric,
              "method": method, "against": against, "at_most": goal.at_most, "p_below": goal.p_below,
-             "ratios": ratios, "met": met}
+             "ratios": ratios, "beyond": beyond, "met": met(goal, ratios.get(HELD_OUT), beyond.get(HELD_OUT))}
         )  # fmt: skip
     return goals
+
+
+def _beyond(goal: Goal, samples: Any, method: str, against: str) -> dict[str, dict[str, Any]]:
+    """Scope → the method's mean minus `at_most` of the other's, where the first is below zero and the other above."""
+    return {
+        scope: sample.difference(method, against, goal.metric, share=goal.at_most)
+        for scope, (sample, _) in samples.items()
+        if goal.metric in sample.metrics and sample.of(method, goal.metric)[0] < 0 < sample.of(against, goal.metric)[0]
+    }
+
+
+def met(goal: Goal, ratio: dict[str, Any] | None, beyond: dict[str, Any] | None) -> bool | None:
+    """Whether held-out settings reach a goal; None where they say nothing of it."""
+    if ratio is not None:
+        return bool(ratio["mean"] <= goal.at_most and ratio["p"] < goal.p_below)
+    return None if beyond is None else bool(beyond["mean"] <= 0 and beyond["p"] < goal.p_below)
 
 
 def _example(plan: Plan) -> dict[str, Any]:
