@@ -27,7 +27,7 @@ def own_environment() -> Iterator[None]:
         yield
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("prefect")
 def test_every_task_is_assigned_once_whatever_is_killed(tmp_path: Path) -> None:
     """Without a training, which takes longer than all else; `python benchmarks/faults.py` has some."""

@@ -20,7 +20,7 @@ from mfcp.platform.models import Models
 from mfcp.platform.world import World
 from mfcp.release.model import Release
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("prefect")]
 TESTED = 30  # tasks that neither release may have seen
 BEGUN = {"Pending", "Running", "Completed"}
 PATIENCE_S = 400.0  # for each step, on a machine that is at something else as well
