@@ -130,6 +130,7 @@ def state(home: Path) -> dict[str, object]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_kill_between_dvc_git_and_database_changes_nothing_in_the_end(home: Path, tmp_path: Path) -> None:
     put(home, "a", "bb")
     for trial in range(5):

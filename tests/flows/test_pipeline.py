@@ -60,11 +60,11 @@ def start(prefect: Prefect, toy: Path, name: str, call: str) -> subprocess.Popen
 def test_a_scheduled_run_completes_every_stage(prefect: Prefect, toy: Path, tmp_path: Path) -> None:
     shutil.copy(REPOSITORY / "prefect.yaml", toy)
     content = yaml.safe_load((toy / "prefect.yaml").read_text())
-    (deployment,) = content["deployments"]
+    (deployment,) = (own for own in content["deployments"] if own["name"] == service.NIGHTLY)
     deployment["schedules"] = [{"interval": 10}]  # seconds: nobody waits for the night
     (toy / "prefect.yaml").write_text(yaml.safe_dump(content))
 
-    service.deploy(toy, prefect.home, prefect.port)
+    service.deploy(toy, prefect.home, prefect.port, [service.NIGHTLY])
     with (
         (tmp_path / "worker.log").open("w") as log,
         service.worker(toy, prefect.home, prefect.port, stdout=log, stderr=subprocess.STDOUT),

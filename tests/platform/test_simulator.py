@@ -216,6 +216,7 @@ def _cut_sometimes(patch, target, name, rng):
     patch.setattr(target, name, cut)
 
 
+@pytest.mark.long
 def test_killed_and_started_again_it_goes_on(home):
     command = [sys.executable, "-m", "mfcp.platform.simulator", "--home", str(home), "--every", "0.05"]
     command += ["--speed", "7200", "--families", *RULES.families, "--clusters", *CLUSTERS, "--newcomers", "distilbert"]
