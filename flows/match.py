@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from mfcp.telemetry import switch_off
@@ -49,7 +50,7 @@ def match(home: str = "", deliver_from: int = 25) -> dict[str, Any]:
     return asdict(report)
 
 
-def send(folder: Any, store: Store) -> None:
+def send(folder: Path, store: Store) -> None:
     """What waits in the outbox to MLflow; one that is down is a warning, since nothing is lost."""
     delivered = deliver(store, folder)
     logger = get_run_logger()

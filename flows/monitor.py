@@ -12,9 +12,7 @@ from prefect.events import emit_event  # noqa: E402
 from prefect.exceptions import ObjectNotFound  # noqa: E402
 
 from flows import workspace  # noqa: E402
-from flows.checkout import only_one  # noqa: E402
 from flows.match import send  # noqa: E402
-from mfcp.data.tables import read_tables  # noqa: E402
 from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
 from mfcp.platform.models import Models  # noqa: E402
 from mfcp.platform.monitoring import Health, look, record  # noqa: E402
@@ -34,9 +32,7 @@ def monitor(home: str = "", deployment: str = "mfcp-retrain/retrain", lock_wait_
     """
     folder, logger = home_folder(home), get_run_logger()
     store = open_store(folder)
-    repo = workspace.repo_of(folder)
-    with only_one(repo, lock_wait_s):  # while deliveries are merged, its tables do not fit each other
-        log = read_tables(repo / workspace.LOG)
+    log = workspace.read_log(folder, lock_wait_s)
     health = look(store, log, Models(folder, store).current(), settings(folder).section("platform").monitor)
     for alarm in health.alarms:
         logger.warning("drift: %s", alarm.key)

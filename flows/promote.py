@@ -12,9 +12,9 @@ switch_off()  # before Prefect is imported: it reads its settings then
 from prefect import flow, get_run_logger  # noqa: E402
 from prefect.events import emit_event  # noqa: E402
 
-from flows.checkout import only_one  # noqa: E402
+from flows import workspace  # noqa: E402
 from flows.match import send  # noqa: E402
-from mfcp.data.tables import Tables, read_tables  # noqa: E402
+from mfcp.data.tables import Tables  # noqa: E402
 from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
 from mfcp.platform.models import Models  # noqa: E402
 from mfcp.platform.outbox import mirror  # noqa: E402
@@ -39,9 +39,7 @@ def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
     def log() -> Tables:
         from mfcp.data.validation import validate
 
-        repo = folder / "repo"
-        with only_one(repo, lock_wait_s):  # while deliveries are merged, its tables do not fit each other
-            tables = read_tables(repo / "data" / "log")
+        tables = workspace.read_log(folder, lock_wait_s)
         return validate(tables, max_bad_share=params.section("validate").max_bad_share).tables
 
     before, rules = models.current(), params.section("platform").promote

@@ -22,6 +22,7 @@ import yaml
 
 from flows import guard
 from flows.checkout import only_one
+from mfcp.data.tables import Tables, read_tables
 from mfcp.errors import MfcpError
 from mfcp.platform.home import open_store
 from mfcp.telemetry import OFF
@@ -51,15 +52,16 @@ def repo_of(home: Path) -> Path:
 def make_home(checkout: Path, home: Path) -> None:
     """A platform's folder with `repo`, a clone of the checkout's newest commit whose log is data/log.
 
-    What is there already stays as it is.
+    Where there is one already, what the checkout has that it has not is merged into it.
 
     Raises:
-        MfcpError: no git checkout, or one without DVC or params.yaml.
+        MfcpError: no git checkout, one without DVC or params.yaml, or changes that conflict with the platform's own.
     """
     for name in FOLDERS:
         (home / name).mkdir(parents=True, exist_ok=True)
     with _alone(home):
         if (home / "repo").exists():
+            _follow(checkout, home / "repo")
             return
         open_store(home)  # makes its database, which nothing does once there is a repo
         with _cloned(checkout, home / "repo") as clone:
@@ -69,6 +71,17 @@ def make_home(checkout: Path, home: Path) -> None:
             params = clone / "params.yaml"
             params.write_text(_of_platform(params.read_text(encoding="utf-8")), encoding="utf-8")
             git(clone, "commit", "--quiet", "--message", "The platform's log is its input", "--", "params.yaml")
+
+
+def read_log(home: Path, wait_s: float) -> Tables:
+    """The platform's log as of one moment: while deliveries are merged, its tables do not fit each other.
+
+    Raises:
+        MfcpError: no platform, no log yet, or deliveries are merged for longer.
+    """
+    repo = repo_of(home)
+    with only_one(repo, wait_s):
+        return read_tables(repo / LOG)
 
 
 def commit_log(repo: Path, message: str) -> None:
@@ -145,6 +158,23 @@ def dvc(root: Path, *arguments: str) -> str:
     if code:
         raise MfcpError(f"{root}: dvc {' '.join(arguments)} failed: {printed[-500:]}")
     return printed
+
+
+def _follow(checkout: Path, repo: Path) -> None:
+    """Merge the checkout's newest commit into the platform's branch, or leave that as it was."""
+    with only_one(repo, LOCK_WAIT_S):
+        git(repo, "fetch", "--quiet", str(checkout.resolve()), "HEAD")
+        try:
+            git(repo, "merge", "--quiet", "--no-edit", "FETCH_HEAD")
+        except MfcpError:
+            changed = git(repo, "diff", "--name-only", "--diff-filter=U").split()
+            if not changed:
+                raise
+            git(repo, "merge", "--abort")
+            raise MfcpError(
+                f"{repo}: {', '.join(changed)} changed both here and in {checkout}; merge them by hand with "
+                f"`git pull --no-rebase {checkout.resolve()} HEAD` there, then start the platform again"
+            ) from None
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mfcp.errors import SettingsError
 
 if TYPE_CHECKING:
+    from mfcp.platform.explaining import Explanation
     from mfcp.release.decision import Decision
     from mfcp.release.model import Release
 
@@ -71,17 +72,7 @@ def _write(out: Path | None, release: Release, decision: Decision) -> None:
         with replacing(out) as temporary:
             pd.DataFrame(rows).to_csv(temporary, index=False)
     else:
-        content = {
-            "version": decision.version,
-            "rule": decision.rule,
-            "status": decision.status,
-            "gamma": decision.gamma,
-            "reliability": decision.mean_reliability,
-            "makespan": decision.makespan,
-            "lower_bound": decision.lower_bound,
-            "gap": decision.gap,
-            "tasks": rows,
-        }
+        content = decision.summary() | {"tasks": rows}
         if out is None:
             print(json.dumps(content))
             return
@@ -105,7 +96,7 @@ def _rows(release: Release, decision: Decision) -> list[dict[str, Any]]:
     ]
 
 
-def _explanations(release: Release, decision: Decision, tasks: list[str] | None) -> list[Any]:
+def _explanations(release: Release, decision: Decision, tasks: list[str] | None) -> list[Explanation]:
     from mfcp.platform.explaining import explain
 
     return explain(
@@ -118,13 +109,12 @@ def _explanations(release: Release, decision: Decision, tasks: list[str] | None)
     )
 
 
-def _reason(explanation: Any) -> str:
+def _reason(explanation: Explanation) -> str:
     """What the next best cluster would cost."""
-    others = [o for o in explanation.options if not o.chosen and o.cost_change is not None]
+    others = [o for o in explanation.options if not o.chosen and o.allowed and o.online]  # in order of that cost
     if not others:
         return "no other cluster can take it"
-    other = min(others, key=lambda o: o.cost_change)
     return (
-        f"next best {other.cluster_id}: makespan {other.makespan_change:+.4g} s, "
-        f"reliability {other.reliability_change:+.4f}"
+        f"next best {others[0].cluster_id}: makespan {others[0].makespan_change:+.4g} s, "
+        f"reliability {others[0].reliability_change:+.4f}"
     )

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,11 +91,16 @@ def output_folder(path: Path) -> Path:
 
 def folder_digest(path: Path) -> str:
     """SHA-256 of the names and contents of a folder's files; hidden ones do not count."""
+    files = [p for p in Path(path).rglob("*") if p.is_file() and not p.name.startswith(".")]
+    return files_digest({file.relative_to(path).as_posix(): file for file in files})
+
+
+def files_digest(files: Mapping[str, Path]) -> str:
+    """SHA-256 of names and of the contents of the files that go by them."""
     whole = hashlib.sha256()
-    for file in sorted(p for p in Path(path).rglob("*") if p.is_file() and not p.name.startswith(".")):
-        with file.open("rb") as content:
-            own = hashlib.file_digest(content, "sha256").hexdigest()
-        whole.update(f"{file.relative_to(path).as_posix()}\0{own}\0".encode())
+    for name, path in sorted(files.items()):
+        with path.open("rb") as content:
+            whole.update(f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\0".encode())
     return whole.hexdigest()
 
 

@@ -75,11 +75,35 @@ def test_a_home_is_made_with_its_database_which_is_never_made_anew(home: Path) -
     back.join()
 
 
-def test_a_home_is_made_once(home: Path, checkout: Path) -> None:
+def test_a_home_takes_what_is_new_in_the_checkout_and_keeps_its_own(home: Path, checkout: Path) -> None:
+    put(home, "first")
+    take(home)
+    params = home / "repo" / "params.yaml"
+    before = params.read_text()
+    (checkout / "later.txt").write_text("new\n")
+    git(checkout, "add", "later.txt")
+    git(checkout, "commit", "--quiet", "--message", "later")
+    workspace.make_home(checkout, home)
+    assert (home / "repo" / "later.txt").read_text() == "new\n"
+    assert params.read_text() == before
     commit = git(home / "repo", "rev-parse", "HEAD")
-    git(checkout, "commit", "--quiet", "--allow-empty", "--message", "later")
     workspace.make_home(checkout, home)
     assert git(home / "repo", "rev-parse", "HEAD") == commit
+    with workspace.working(home, 0) as work:
+        assert (work / "later.txt").exists()
+        assert (work / "data" / "log").is_dir()
+
+
+def test_a_home_that_changed_the_same_lines_says_so_and_stays_as_it_was(home: Path, checkout: Path) -> None:
+    commit = git(home / "repo", "rev-parse", "HEAD")
+    params = checkout / "params.yaml"
+    content = yaml.safe_load(params.read_text())
+    params.write_text(yaml.safe_dump(content | {"pool": {"pools": "balanced", "failures": "off"}}))
+    git(checkout, "commit", "--quiet", "--all", "--message", "another pool")
+    with pytest.raises(MfcpError, match=r"repo: params.yaml changed both here and in .*; merge them by hand with"):
+        workspace.make_home(checkout, home)
+    assert git(home / "repo", "rev-parse", "HEAD") == commit
+    assert not git(home / "repo", "status", "--porcelain")
 
 
 def test_params_that_cannot_be_changed_are_left_alone(checkout: Path, tmp_path: Path) -> None:

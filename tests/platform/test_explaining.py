@@ -183,8 +183,8 @@ def test_options_are_ranked_and_those_that_cannot_be_had_come_last():
 def test_intervals_and_json_and_text_agree():
     believed = belief()
     told = explained(believed, planned(believed))[0]
-    content = json.loads(json.dumps(told.json, allow_nan=False))
-    assert content["options"][0]["cluster_id"] == told.options[0].cluster_id
+    content = json.loads(json.dumps([vars(option) for option in told.options], allow_nan=False))
+    assert content[0]["cluster_id"] == told.options[0].cluster_id
     for option in told.options:
         if option.allowed:
             ratio = np.exp(1.96 * 0.3)

@@ -134,6 +134,31 @@ def test_the_same_rows_in_another_form_change_no_byte(home: Home) -> None:
     assert digest(home.log) == before
 
 
+def test_a_run_that_was_under_way_ends_with_a_later_delivery(home: Home) -> None:
+    tables = log()
+    under_way = tables["runs"].copy()
+    under_way.loc[0, ["status", "duration_s"]] = ["running", None]
+    under_way.loc[1, ["status", "duration_s"]] = ["queued", None]
+    home.put("one", {**tables, "runs": under_way})
+    home.ingest()
+    ended = tables["runs"].iloc[[0]]
+    home.put("runs-two.parquet", {"runs": ended})
+    home.put("runs-three.csv", {"runs": under_way.iloc[:2]}, "csv")  # comes late
+    home.put("runs-two-again.csv", {"runs": ended}, "csv")
+    assert [(d.name, d.status, d.rows) for d in home.ingest()] == [
+        ("runs-three.csv", "taken", {"runs": 2}),
+        ("runs-two-again.csv", "taken", {"runs": 1}),
+        ("runs-two.parquet", "taken", {"runs": 1}),
+    ]
+    runs = home.tables()["runs"]
+    assert list(runs["run_id"]) == [*tables["runs"]["run_id"][1:], ended["run_id"][0]]
+    assert list(runs["status"]) == ["queued", *["succeeded"] * 5]
+    elsewhere = ended.assign(run_id=under_way["run_id"][1])  # of which it is not a later state: another cluster
+    home.put("runs-four.csv", {"runs": elsewhere}, "csv")
+    assert [(d.status, d.refused) for d in home.ingest()] == [("partly", {"runs": 1})]
+    assert list(home.tables()["runs"]["status"]) == ["queued", *["succeeded"] * 5]
+
+
 def test_bad_rows_go_to_quarantine_with_their_reasons_and_the_rest_into_the_log(home: Home) -> None:
     home.put("first", log(0))
     home.ingest()

@@ -146,11 +146,14 @@ class Answers:
             tasks=asked.only,
         )
         prices = {"cluster": told[0].prices.cluster, "reliability": told[0].prices.reliability} if told else {}
-        explained = [{"task_id": one.task_id, "options": one.json["options"], "text": one.text} for one in told]
+        explained = [
+            {"task_id": one.task_id, "options": [vars(option) for option in one.options], "text": one.text}
+            for one in told
+        ]
         return _bytes(_plan(decision, offline) | {"prices": prices, "explanations": explained})
 
     def _decided(self, asked: AskedMatch) -> tuple[Decision, list[str], Release]:
-        release, offline = self.champion.release, self.champion.offline()
+        release, offline = self.champion.release, self.champion.offline
         if asked.clusters is not None and (unknown := sorted(set(asked.clusters) - set(release.cluster_id))):
             known = ", ".join(release.cluster_id)
             raise DataError(f"clusters: unknown '{unknown[0][:80]}'; release {release.version} knows {known}")
@@ -171,14 +174,7 @@ class Answers:
 def _plan(decision: Decision, offline: list[str]) -> dict[str, Any]:
     numbers = {name: values.tolist() for name, values in decision.chosen().items()}
     return {
-        "version": decision.version,
-        "rule": decision.rule,
-        "status": decision.status,
-        "gamma": decision.gamma,
-        "reliability": decision.mean_reliability,
-        "makespan": decision.makespan,
-        "lower_bound": decision.lower_bound,
-        "gap": decision.gap,
+        **decision.summary(),
         "offline": offline,
         "tasks": [
             {"task_id": task, "cluster_id": cluster} | {name: values[j] for name, values in numbers.items()}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -85,11 +84,6 @@ class Explanation:
     cluster_id: str
     options: tuple[Option, ...]
     prices: Prices
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """All of it, as JSON holds it."""
-        return asdict(self)
 
     @property
     def text(self) -> str:

@@ -6,7 +6,6 @@ judged once is judged alike beside a log that has its rows already.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from mfcp.data.formats import READERS
 from mfcp.data.schema import SCHEMA
 from mfcp.data.tables import Tables, find_table, read_table, write_tables
 from mfcp.errors import DataError, MfcpError
-from mfcp.files import replacing_folder, write_json
+from mfcp.files import files_digest, replacing_folder, write_json
 from mfcp.platform.merging import REASON, merge
 from mfcp.platform.store import Note, Store
 
@@ -96,11 +95,7 @@ def waiting(inbox: Path) -> list[Path]:
 
 def digest_of(item: Path) -> str:
     """SHA-256 of a delivery's content; what follows the table's name in that of a single file does not count."""
-    whole = hashlib.sha256()
-    for name, path in sorted(_files(item).items()):
-        with path.open("rb") as content:
-            whole.update(f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\0".encode())
-    return whole.hexdigest()
+    return files_digest(_files(item))
 
 
 def read_delivery(item: Path) -> Tables:

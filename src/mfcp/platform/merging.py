@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mfcp.data.coercion import Coerced, coerce
-from mfcp.data.schema import SCHEMA, Table
+from mfcp.data.schema import RUNS, SCHEMA, Table
 from mfcp.data.tables import Tables
 from mfcp.data.validation import validate
 from mfcp.matching.problem import Bools, Ints
@@ -16,6 +16,9 @@ from mfcp.matching.problem import Bools, Ints
 REASON = "reason"
 GRAPHS = ("nodes", "edges")
 """A graph comes whole: one bad row, or another graph of its name in the log, and none of its rows is taken."""
+STEPS = {"queued": 0, "pending": 0, "running": 1}
+"""Status → how far a run is; any other status is its end."""
+END = 2
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,10 @@ def merge(log: Tables, delivered: Tables) -> Merged:
     """Judge a delivery and append what is good of it.
 
     A row whose key the log has with the same content is known and changes nothing; with other content it is refused,
-    since the first one stays. Content is what the schema's columns hold. The rest is validated like any log, but only
-    beside those rows of the log that it refers to, which were validated when they came.
+    since the first one stays. Only a run goes on: a later status of it takes the place of an earlier one, at the end of
+    the log, and an earlier one that comes late counts as known. Content is what the schema's columns hold. The rest is
+    validated like any log, but only beside those rows of the log that it refers to, which were validated when they
+    came.
 
     Args:
         log: valid tables in the schema's types, some or all missing.
@@ -61,7 +66,7 @@ def merge(log: Tables, delivered: Tables) -> Merged:
     good = {name: (own == "").to_numpy() for name, own in reasons.items()}
     new = {name: coerced[name].frame[good[name] & ~known[name]] for name in coerced}
     grown = {
-        name: pd.concat([log[name], own], ignore_index=True) if name in log else own
+        name: pd.concat([_without(SCHEMA[name], log[name], own), own], ignore_index=True) if name in log else own
         for name, own in new.items()
         if len(own)
     }
@@ -105,7 +110,26 @@ def _compare(table: Table, own: Coerced, old: pd.DataFrame | None) -> tuple[Bool
     times = content.map(_hashes(table, near).value_counts()).fillna(0).to_numpy()
     nth = content.groupby(content).cumcount().to_numpy()  # an operator may read the same tensor twice
     same: Bools = held & _converted(own) & (nth < times)
-    return same, held & ~same
+    if table is not RUNS:
+        return same, held & ~same
+    later, earlier = _progress(frame, near)
+    return same | earlier, held & ~same & ~later & ~earlier
+
+
+def _progress(runs: pd.DataFrame, old: pd.DataFrame) -> tuple[Bools, Bools]:
+    """(rows,) the run is further than in the log, and (rows,) the log is further."""
+    names = ["run_id", "task_id", "cluster_id"]  # with another task or cluster it is another run
+    status = runs[names].merge(old[[*names, "status"]], how="left", on=names)["status"]
+    before, now = (column.map(STEPS).fillna(END).to_numpy() for column in (status, runs["status"]))
+    known = status.notna().to_numpy()
+    return known & (now > before), known & (now < before)
+
+
+def _without(table: Table, old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the log that no new one takes the place of."""
+    if table is not RUNS:
+        return old
+    return old[~old["run_id"].isin(new["run_id"])]
 
 
 def _hashes(table: Table, frame: pd.DataFrame) -> pd.Series[int]:

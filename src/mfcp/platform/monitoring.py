@@ -21,8 +21,8 @@ from mfcp.matching.planning import solve
 from mfcp.matching.problem import Floats, MatchingProblem
 from mfcp.matching.regret import penalised_cost
 from mfcp.platform.store import Note, Store
+from mfcp.release.decision import WIDTH
 
-WIDTH = 1.959964  # deviations either side of a stated 95 % interval
 MIX = ("flops", "param_count", "samples")
 REFERENCE = 100  # first tasks of the log, which the mix is measured by
 BINS = 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -106,16 +105,8 @@ def match_round(store: Store, models: Models, rules: MatchRules) -> RoundReport:
 
 def _facts(decision: Decision) -> dict[str, Any]:
     """What a report and a row of `rounds` say of a plan."""
-    bounded = math.isfinite(decision.lower_bound) and decision.lower_bound > 0
-    return {
-        "status": decision.status,
-        "version": decision.version,
-        "makespan": decision.makespan,
-        "lower_bound": decision.lower_bound if bounded else None,
-        "gap": decision.gap if bounded else None,
-        "mean_reliability": decision.mean_reliability,
-        "gamma": decision.gamma,
-    }
+    names = ("status", "version", "makespan", "lower_bound", "gap", "mean_reliability", "gamma")
+    return {name: getattr(decision, name) for name in names}
 
 
 def _rows(decision: Decision) -> tuple[dict[str, Any], pd.DataFrame, list[Note]]:

@@ -30,18 +30,22 @@ class Champion:
     Args:
         current: version of the release that should decide, None where there is none.
         load: that release, or one that may stand in for it.
-        offline: clusters that take no tasks now.
+        find_offline: clusters that take no tasks now.
         remember: gives a release its memory of graphs.
+
+    Attributes:
+        offline: these clusters as of the last refresh; no request waits for the database.
     """
 
     def __init__(
         self,
         current: Callable[[], str | None],
         load: Callable[[], Release | None],
-        offline: Callable[[], frozenset[str]],
+        find_offline: Callable[[], frozenset[str]],
         remember: Callable[[Release], RememberingRelease],
     ) -> None:
-        self._current, self._load, self.offline, self._remember = current, load, offline, remember
+        self._current, self._load, self._find_offline, self._remember = current, load, find_offline, remember
+        self.offline: frozenset[str] = frozenset()
         self._release: RememberingRelease | None = None
         self._asked: str | None = None
         self._why, self._again = "starting: the champion is being loaded", 0.0
@@ -101,8 +105,11 @@ class Champion:
         }
 
     def refresh(self) -> None:
-        """Load the champion where it is another one; one that cannot be used changes nothing but the warning."""
+        """See what is offline, and load the champion where it is another one; one that cannot be used changes nothing
+        but the warning.
+        """
         try:
+            self.offline = self._find_offline()
             wanted = self._current()
             if wanted == self._asked and (not self._why or time.monotonic() < self._again):
                 return

@@ -18,8 +18,7 @@ from mfcp.rules.base import Belief
 if TYPE_CHECKING:
     from mfcp.data.tables import Tables
 
-_WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
-
+WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
 _MANY_TASKS = 200  # above, a search that proves more than prices do is not worth its time
 _BOUND = {"kind": "dual", "target": 1.0}
 
@@ -68,6 +67,19 @@ class Decision:
         """(makespan - lower_bound) / lower_bound."""
         return self.makespan / self.lower_bound - 1.0
 
+    def summary(self) -> dict[str, Any]:
+        """The plan as a whole, as JSON has it; `chosen` has its tasks."""
+        return {
+            "version": self.version,
+            "rule": self.rule,
+            "status": self.status,
+            "gamma": self.gamma,
+            "reliability": self.mean_reliability,
+            "makespan": self.makespan,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+        }
+
     def chosen(self) -> dict[str, Floats]:
         """Seconds and reliability of each task on its cluster, with 95 % intervals: each (n,).
 
@@ -80,7 +92,7 @@ class Decision:
 
 def intervals(belief: Belief) -> dict[str, Floats]:
     """seconds, seconds_low, seconds_high, reliability, reliability_low, reliability_high: each (B, M, N)."""
-    factor, width = np.exp(_WIDTH * belief.log_sd), _WIDTH * belief.a_sd
+    factor, width = np.exp(WIDTH * belief.log_sd), WIDTH * belief.a_sd
     return {
         "seconds": belief.T,
         "seconds_low": belief.T / factor,

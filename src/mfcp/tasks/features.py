@@ -87,10 +87,11 @@ def describe_as(names: Sequence[str], tasks: pd.DataFrame, graphs: OperatorGraph
     for flag, own in groups.items():
         absent = own[flag] > 0
         columns |= own if flag in names else {name: np.where(absent, np.nan, own[name]) for name in own}
+    texts = {category: _texts(tasks[category]) for category in CATEGORIES}
     for name in names:
         category, found, value = name.partition("=")
         if found:
-            columns[name] = (_texts(tasks[category]) == value).astype(np.float64)
+            columns[name] = (texts[category] == value).astype(np.float64)
     without_graphs = np.full(n, 0.0 if "no_graph" in names else np.nan)
     return np.array([columns.get(name, without_graphs) for name in names]).reshape(len(names), n).T
 
@@ -114,7 +115,7 @@ def _category(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
 
 
 def _texts(column: pd.Series[str]) -> NDArray[np.str_]:
-    return column.astype(object).where(column.notna(), "unknown").to_numpy(str)
+    return column.to_numpy(object, na_value="unknown").astype(str)
 
 
 def _graph_columns(tasks: pd.DataFrame, graphs: OperatorGraphs, histograms: bool) -> dict[str, Floats]:

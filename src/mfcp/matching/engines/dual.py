@@ -31,6 +31,7 @@ class Dual(Engine):
     Args:
         candidates: clusters per task that the prices are fitted on and the search looks at first.
         target: gap to the bound at which the search stops.
+        effort: share of the search's usual work, for plans that are worked on further.
         seed: of the local search.
         scheduler: of a Dask cluster whose workers compute the prices, as tcp://host:8786; "" for this process.
     """
@@ -41,6 +42,7 @@ class Dual(Engine):
     takes_extended: ClassVar[bool] = True
     candidates: int = Field(10, ge=2)
     target: float = Field(1e-4, ge=0)
+    effort: float = Field(1.0, gt=0, le=1)
     seed: int = 0
     scheduler: str = ""
 
@@ -66,7 +68,13 @@ class Dual(Engine):
             return Found(nothing, np.array([np.inf]), [pricing.prices])
         priced = time.perf_counter() - begin
         plan = search(
-            problem, pricing, target=self.target, time_limit=time_limit - priced, seed=self.seed, penalty=penalty
+            problem,
+            pricing,
+            target=self.target,
+            effort=self.effort,
+            time_limit=time_limit - priced,
+            seed=self.seed,
+            penalty=penalty,
         )
         if plan[0] < 0:
             plan = self._another(problem, price, time_limit - (time.perf_counter() - begin))

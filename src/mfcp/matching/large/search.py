@@ -45,6 +45,7 @@ def search(
     pricing: Pricing,
     *,
     target: float = 1e-4,
+    effort: float = 1.0,
     time_limit: float,
     seed: int = 0,
     penalty: float | None = None,
@@ -56,6 +57,7 @@ def search(
         problem: (M, N).
         pricing: its prices, bound and candidates.
         target: the relative gap to the bound at which to stop.
+        effort: share of the usual work.
         time_limit: seconds after which to stop; unless it stops the search, equal seeds give equal plans, whatever the
             number of cores.
         seed: of the annealing.
@@ -70,7 +72,7 @@ def search(
     starts = MORE if problem.T.size <= FEW else STARTS
 
     def annealed(k: int) -> _Annealing:
-        annealing = _Annealing(setting, pricing.bound, target, end, seed * starts + k)
+        annealing = _Annealing(setting, pricing.bound, target, effort, end, seed * starts + k)
         annealing.round(start)
         annealing.run()
         return annealing
@@ -90,7 +92,7 @@ def search(
 class _Annealing:
     """One search: a plan, the best one found, and a random state."""
 
-    def __init__(self, setting: Setting, bound: float, target: float, end: float, seed: int) -> None:
+    def __init__(self, setting: Setting, bound: float, target: float, effort: float, end: float, seed: int) -> None:
         self.setting, self.bound, self.target, self.end = setting, bound, target, end
         self.state = np.random.default_rng(seed).integers(1, 2**63, 1, np.uint64)
         self.draws = -np.log((np.arange(4096) + 0.5) / 4096)
@@ -98,7 +100,7 @@ class _Annealing:
         M, size = setting.clusters, setting.clusters * setting.tasks
         self.chains = LOOSE if size <= FEW else CHAINS
         self.repeats = HOTTER * 2 if size <= TINY else (1.0,)
-        part_of = (2.5 if size <= SMALL else 1.0) * min(1.0, size / FEW) / len(self.repeats)
+        part_of = effort * (2.5 if size <= SMALL else 1.0) * min(1.0, size / FEW) / len(self.repeats)
         self.first, self.second = (
             part_of * (work + passes * len(setting.pairs.time)) for work, passes in zip(WORK, PASSES, strict=True)
         )
