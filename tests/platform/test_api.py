@@ -125,6 +125,7 @@ def test_a_match_is_the_releases_decision(client, release):
 
 def test_clusters_that_are_offline_are_not_chosen(client, platform):
     _, store = platform
+
     def until_offline(names):
         deadline = time.monotonic() + 30
         while (told := answer(client, "match", tasks=rows()))["offline"] != names:  # looked at once a second

@@ -3,9 +3,8 @@
 
 Line by line the algorithm of `prices.py`, `interior.py` and `dual.py`, which define it and against which every
 result here is tested. A round needs three arrays of its own shape besides T, A and X; what is needed per task is
-kept for a block of tasks at a time. The kernels hold no Python lock, so rounds can be split over threads; they are
-compiled once, to a cache beside this file. That cache notices changes of this file only: kernels stay in one file,
-and the constants of other modules come as arguments.
+kept for a block of tasks at a time. The kernels hold no Python lock, so rounds can be split over threads. Constants of
+modules without kernels come as arguments, since a change of those compiles nothing anew.
 """
 
 from __future__ import annotations
@@ -14,8 +13,12 @@ import math
 from collections import namedtuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from mfcp.matching.kernel import kernel, prepare
+
+prepare(__name__)
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 _LOOSE = {"reassoc", "contract", "nsz", "arcp"}
@@ -52,7 +55,7 @@ _LN2, _LN2_REST = 0.6931471803691238, 1.9082149292705877e-10
 _HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of sqrt(1/2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_STRICT)
+@kernel(fastmath=_STRICT)
 def _log(x):
     """log x to the last digit or two for x >= 1e-300; unlike math.log no call, so loops around it vectorise.
 
@@ -68,7 +71,7 @@ def _log(x):
     return k * _LN2 + (f - (s * (f - series) - k * _LN2_REST))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_STRICT)
+@kernel(fastmath=_STRICT)
 def _exp(x):
     """exp x to the last digit or two for x <= 0, 0 where it is below 1e-300; see `_log`."""
     k = np.floor(x * (1 / math.log(2.0)) + 0.5)
@@ -80,7 +83,7 @@ def _exp(x):
     return series * _as_double(bits) if x > -690.0 else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _larger(bits, value):
     """The larger of the double with these bits, >= 0, and `value`, as bits: such a maximum over a loop vectorises.
 
@@ -90,7 +93,7 @@ def _larger(bits, value):
     return other if other > bits else bits
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _work(M, N):
     n = min(N, np.int64(_BLOCK))
     return _Work(
@@ -100,7 +103,7 @@ def _work(M, N):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+@kernel(fastmath=_LOOSE)
 def _factor(T, A, best, W, c, work):
     """work.H := Cholesky factor of I + S K S for weights c W, S = sqrt(work.D); work.edge: see `_simplex_solve`."""
     M, N = T.shape
@@ -152,7 +155,7 @@ def _factor(T, A, best, W, c, work):
     _substitute(H, edge)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _cholesky(H):
     """H := its Cholesky factor below the diagonal, the inverse of the factor's entries on it."""
     n = len(H)
@@ -169,7 +172,7 @@ def _cholesky(H):
             H[i, k] = value * inverse
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _substitute(L, b):
     n = len(b)
     for i in range(n):
@@ -184,7 +187,7 @@ def _substitute(L, b):
         b[i] = value * L[i, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _simplex_solve(work):
     """`prices._simplex_solve` for the force in work.y, in place; work.edge is its `e`."""
     y, e, S = work.y, work.edge, work.S
@@ -201,7 +204,7 @@ def _simplex_solve(work):
         y[i] = S[i] * (y[i] - theta * e[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+@kernel(fastmath=_LOOSE)
 def _respond(T, A, best, W, c, V, work, store):
     """work.sums := loads and missing reliability of the response to gradient V and work.prices; V := it, if `store`."""
     M, N = T.shape
@@ -236,7 +239,7 @@ def _respond(T, A, best, W, c, V, work, store):
     sums[M] /= N
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _newton(T, A, best, W, c, V, refinements, work):
     """`prices.newton_step` for weights c W: V, the gradient, becomes dX; the price changes are in work.prices."""
     _factor(T, A, best, W, c, work)
@@ -253,7 +256,7 @@ def _newton(T, A, best, W, c, V, refinements, work):
     _respond(T, A, best, W, c, V, work, True)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _share(T, forbidden, by_speed, X):
     """`Rounds.shared`."""
     M, N = T.shape
@@ -271,7 +274,7 @@ def _share(T, forbidden, by_speed, X):
             X[i, j] /= total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+@kernel(fastmath=_LOOSE)
 def _sums(T, A, best, X, sums):
     M, N = T.shape
     short = 0.0
@@ -284,7 +287,7 @@ def _sums(T, A, best, X, sums):
     sums[M] = short / N
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _softmax_load(sums, beta, p):
     M = len(p)
     top = sums[0]
@@ -298,7 +301,7 @@ def _softmax_load(sums, beta, p):
         p[i] /= total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+@kernel(fastmath=_LOOSE)
 def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps, tuning, X, s, W, V, work):
     """`interior.interior_point` from the plan X: prices in work.p; returns q and the steps taken."""
     M, N = T.shape
@@ -381,7 +384,7 @@ def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps
     return q, steps
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+@kernel(fastmath=_LOOSE)
 def _plan(T, A, best, forbidden, p, q, tau, X, work):
     """`dual._plan`."""
     M, N = T.shape
@@ -412,7 +415,7 @@ def _plan(T, A, best, forbidden, p, q, tau, X, work):
                 X[i, low + j] *= total[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _normalise(log_p, p, lowest):
     top = log_p[0]
     for i in range(1, len(p)):
@@ -426,7 +429,7 @@ def _normalise(log_p, p, lowest):
         p[i] = math.exp(log_p[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _ascend(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, q, X, log_p, longest, work):
     """`dual._ascend` from the prices work.p and q: X in place; returns the steps taken."""
     M, N = T.shape
@@ -482,7 +485,7 @@ def _ascend(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, q, X
     return step
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+@kernel(fastmath=_LOOSE)
 def _optimality(T, A, best, room, beta, lam, tau, lowest, used, X, p, V, work):
     """`dual.optimality`: p and V in place; returns q and the residual."""
     M, N = T.shape
@@ -516,7 +519,7 @@ def _optimality(T, A, best, room, beta, lam, tau, lowest, used, X, p, V, work):
     return q, _as_double(largest) / (_as_double(size) + tau) if slack > 0.0 else np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+@kernel(fastmath=_LOOSE)
 def _polish(T, A, best, room, beta, lam, tau, tolerance, tuning, X, V, work):
     """`dual._polish`: X and work.p in place; returns q, the residual and the steps taken."""
     M, N = T.shape
@@ -546,7 +549,7 @@ def _polish(T, A, best, room, beta, lam, tau, tolerance, tuning, X, V, work):
     return q, residual, step
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _column_best(A, best):
     M, N = A.shape
     best[:] = A[0]
@@ -555,12 +558,9 @@ def _column_best(A, best):
             best[j] = max(best[j], A[i, j])
 
 
-@njit(
+@kernel(
     "void(f8[:,:,::1], f8[:,:,::1], b1[:,:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8, i8,"
     " f8[:,::1], f8[::1], i8, i8, f8[:,:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1])",
-    cache=True,
-    nogil=True,
-    error_model="numpy",
 )
 def solve_range(
     T, A, forbidden, room, beta, lam, tau, start_p, start_q, tolerance, max_steps, attempts, tuning, first, last,
@@ -606,12 +606,9 @@ def solve_range(
             trial = np.empty((M, N))
 
 
-@njit(
+@kernel(
     "void(f8[:,:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,:,::1],"
     " i8, i8, i8, f8[:,:,::1], f8[:,:,::1])",
-    cache=True,
-    nogil=True,
-    error_model="numpy",
 )
 def respond_range(T, A, beta, lam, tau, X, p, q, G, refinements, first, last, grad_T, grad_A):
     """`solvers.respond` for the rounds first … last - 1, into grad_T and grad_A; rounds with q not finite get zeros."""

@@ -10,26 +10,28 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from mfcp.matching.compiled_random import random_below
+from mfcp.matching.kernel import kernel, prepare
+
+prepare(__name__)
 
 _STERN = 1e4  # times the charge, where a descent was content to miss a constraint
 _LARGE = 200  # tasks above which only moves that a linear model likes are tried, one by one
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _tail(z):
     """Phi(z)."""
     return 0.5 * math.erfc(-z * 0.7071067811865476)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _density(z):
     return math.exp(-0.5 * z * z) * 0.3989422804014327
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _span(mean, variance, count, zeta):
     """`expected.expected_maximum` of one plan."""
     top, spread = 0.0, 0.0
@@ -53,7 +55,7 @@ def _span(mean, variance, count, zeta):
     return top
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _miss(reached, spread, N, gamma, quantile):
     """Expected shortfall of mean reliability; with a `quantile` >= 0, how much mean - quantile · deviation lacks."""
     d, q = reached / N - gamma, math.sqrt(max(spread, 0.0)) / N
@@ -65,7 +67,7 @@ def _miss(reached, spread, N, gamma, quantile):
     return q * _density(z) - d * _tail(-z)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _put(time, variance, A, a_variance, plan, load, spread, count, sums, j, to):
     """Move task j."""
     i = plan[j]
@@ -80,7 +82,7 @@ def _put(time, variance, A, a_variance, plan, load, spread, count, sums, j, to):
     plan[j] = to
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _totals(time, variance, A, a_variance, plan, load, spread, count, sums):
     load[:], spread[:], count[:], sums[:] = 0.0, 0.0, 0, 0.0
     for j in range(len(plan)):
@@ -92,12 +94,12 @@ def _totals(time, variance, A, a_variance, plan, load, spread, count, sums):
         sums[1] += a_variance[j, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _cost(load, spread, count, sums, zeta, unit, N, gamma, quantile, charge):
     return _span(load, spread, count, zeta) / unit + charge * _miss(sums[0], sums[1], N, gamma, quantile)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _floor(load, count, sums, zeta, unit, N, gamma, charge):
     """What `_cost` is never below: the largest mean load and the shortfall of the mean (Jensen)."""
     top = 0.0
@@ -106,7 +108,7 @@ def _floor(load, count, sums, zeta, unit, N, gamma, charge):
     return top / unit + charge * max(gamma - sums[0] / N, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _descend(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, plan, load, spread, count, sums):
     """The cost after moves and swaps, each taken as soon as it helps, until none does."""
     N, M = time.shape
@@ -147,7 +149,7 @@ def _descend(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge,
     return _cost(load, spread, count, sums, *weights, quantile, charge)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _polish(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, plan, load, spread, count, sums):
     """As `_descend` for many tasks: only moves that the derivative of the cost promises something of."""
     N, M = time.shape
@@ -196,12 +198,9 @@ def _polish(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, 
     return cost
 
 
-@njit(
+@kernel(
     "void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8, f8[::1], i8, i8, i8,"
     " i8[:,::1], f8[::1], b1[::1])",
-    cache=True,
-    nogil=True,
-    error_model="numpy",
 )
 def improve_range(
     time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, kicks, first, last, plan, value, held

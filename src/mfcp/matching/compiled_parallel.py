@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from mfcp.matching.kernel import kernel, prepare
+
+prepare(__name__)
 
 _TINY = 1e-300
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _aggregate(T, A, X, gamma, load, count):
     """Loads and numbers of tasks of the clusters in place; returns the mean reliability minus gamma."""
     M, N = T.shape
@@ -29,7 +32,7 @@ def _aggregate(T, A, X, gamma, load, count):
     return reliable / N - gamma
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _curve(floor, decay, n):
     """Factor, slope and bend of the speed-up for n tasks at once."""
     fall = math.exp(-max(n - 1.0, 0.0) / decay)
@@ -38,7 +41,7 @@ def _curve(floor, decay, n):
     return floor + (1.0 - floor) * fall, (floor - 1.0) / decay * fall, (1.0 - floor) / decay**2 * fall
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _softmax(z, p):
     """p := softmax(z); returns log Σ exp z."""
     top, total = z[0], 0.0
@@ -52,7 +55,7 @@ def _softmax(z, p):
     return top + math.log(total)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _objective(T, A, X, gamma, beta, lam, tau, floor, decay, load, count, p):
     """`objective.relaxed_objective` under parallel execution."""
     g = _aggregate(T, A, X, gamma, load, count)
@@ -69,7 +72,7 @@ def _objective(T, A, X, gamma, beta, lam, tau, floor, decay, load, count, p):
     return _softmax(load, p) / beta - lam * math.log(g) + tau * entropy
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _slope(T, A, X, gamma, beta, lam, tau, floor, decay, load, count, p, V):
     """`descent.objective_slope`: the gradient into V; returns the smoothness relative to the entropy."""
     M, N = T.shape
@@ -98,7 +101,7 @@ def _slope(T, A, X, gamma, beta, lam, tau, floor, decay, load, count, p, V):
     return by_load + q * q / lam * by_regret
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _residual(X, V, tau):
     """`parallel._stationarity`, its size."""
     M, N = X.shape
@@ -114,7 +117,7 @@ def _residual(X, V, tau):
     return largest / (size + tau)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _moved(X, V, eta, mask, out):
     """`descent._moved`."""
     M, N = X.shape
@@ -129,7 +132,7 @@ def _moved(X, V, eta, mask, out):
             out[i, j] = p[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _curvature(beta, lam, g, floor, decay, load, count, p, C):
     """`parallel._curvature` into C (2 M + 1, 2 M + 1)."""
     M = len(load)
@@ -151,7 +154,7 @@ def _curvature(beta, lam, g, floor, decay, load, count, p, C):
     C[2 * M, 2 * M] = lam / (g * g)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _solve(H, b):
     """b := H⁻¹ b by elimination with row pivots; not finite where H is singular."""
     n = len(b)
@@ -175,7 +178,7 @@ def _solve(H, b):
         b[k] /= H[k, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _response(T, A, X, tau, V, K, force):
     """K (2 M + 1, 2 M + 1) and force: aggregates of the centred responses to the aggregates and to V."""
     M, N = T.shape
@@ -207,7 +210,7 @@ def _response(T, A, X, tau, V, K, force):
             K[M + k, i] = K[i, M + k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _newton(T, A, X, tau, V, C, K, force, change):
     """`parallel._newton` for the curvature C, K and force of `_response`."""
     M, N = T.shape
@@ -225,12 +228,9 @@ def _newton(T, A, X, tau, V, C, K, force, change):
             change[i, j] = -X[i, j] / tau * (change[i, j] - mean / total)
 
 
-@njit(
+@kernel(
     "void(f8[:,:,::1], f8[:,:,::1], b1[:,:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], i8, f8, i8, i8,"
     " f8[:,:,::1], i8[::1], f8[::1], f8[::1])",
-    cache=True,
-    nogil=True,
-    error_model="numpy",
 )
 def descend_range(
     T, A, forbidden, gamma, beta, lam, tau, floor, decay, max_steps, tolerance, first, last, X, steps, residual, value

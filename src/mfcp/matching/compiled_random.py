@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from mfcp.matching.kernel import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def random_below(state, n):
     """A number in 0 … n - 1 from `state`, one np.uint64 above 0; xorshift64."""
     x = state[0]

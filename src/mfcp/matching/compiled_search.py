@@ -9,16 +9,18 @@ on deviations from the cheapest clusters. Such deviation sets are few, and are l
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mfcp.matching.compiled_random import random_below
+from mfcp.matching.kernel import kernel, prepare
+
+prepare(__name__)
 
 _SMALLEST = 2e-3  # share of the bound that the first enumeration may spend; doubled until it proves
 _STERN = 1e3  # times the charge, where a descent was content to miss the reliability that it must reach
 _FIRST = 10  # of the descents, one in so many comes before the enumeration: a good value to start from is all it takes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _totals(T, A, plan, load, count):
     """Loads and numbers of tasks in place; returns Σ_j a."""
     load[:] = 0.0
@@ -31,12 +33,12 @@ def _totals(T, A, plan, load, count):
     return reached
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _busy(zeta, i, load, count):
     return load * zeta[i, count] if len(zeta) else load
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _span(load, count, zeta):
     span = 0.0
     for i in range(len(load)):
@@ -44,7 +46,7 @@ def _span(load, count, zeta):
     return span
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _list(T, A, order, zeta, price, thrift, plan, load, count):
     """Each task of `order` to where (end + thrift · its seconds - price · a) is least."""
     N, M = T.shape
@@ -68,7 +70,7 @@ def _list(T, A, order, zeta, price, thrift, plan, load, count):
     return reached
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _start(T, A, zeta, need, charge, hard, plan, load, count):
     """The best of some list schedules into `plan`; its value. With `hard` all reach `need`, at a bisected price."""
     N = len(T)
@@ -101,7 +103,7 @@ def _start(T, A, zeta, need, charge, hard, plan, load, count):
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _descend(T, A, zeta, keep, need, charge, plan, load, count, reached):
     """(value, Σ_j a) after moves and swaps, the best first, until none lowers makespan + charge · missing Σ_j a.
 
@@ -167,7 +169,7 @@ def _descend(T, A, zeta, keep, need, charge, plan, load, count, reached):
             reached += _put(T, A, plan, load, count, second, came)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _put(T, A, plan, load, count, j, to):
     """Move task j; returns what Σ_j a gains."""
     i = plan[j]
@@ -179,7 +181,7 @@ def _put(T, A, plan, load, count, j, to):
     return A[j, to] - A[j, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _kick(T, A, zeta, pairs, need, charge, hard, kicks, most, regret, bound, best, plan, state):
     """Improve `plan` of value `best` by descents from kicked copies, in place; its value.
 
@@ -219,7 +221,7 @@ def _kick(T, A, zeta, pairs, need, charge, hard, kicks, most, regret, bound, bes
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _deviations(T, A, lowest, regret, base, bound, best):
     """Pairs that a plan better than `best` may have besides the cheapest, cheapest first, and what is left after each.
 
@@ -252,7 +254,7 @@ def _deviations(T, A, lowest, regret, base, bound, best):
     return task, cluster, cost, total, rate
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _enumerate(T, A, zeta, regret, bound, need, charge, hard, budget, best, plan):
     """(value, whether proven): every plan within reach of `best` is looked at, or `budget` of them.
 
@@ -320,12 +322,9 @@ def _enumerate(T, A, zeta, regret, bound, need, charge, hard, budget, best, plan
         limit *= 2.0
 
 
-@njit(
+@kernel(
     "void(f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], b1, f8[:,:,::1], f8[::1], i8, i8, i8, i8,"
     " i8[:,::1], f8[::1], b1[::1])",
-    cache=True,
-    nogil=True,
-    error_model="numpy",
 )
 def search_range(
     T, A, zeta, need, charge, hard, regret, bound, kicks, budget, first, last, plan, value, proven

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from mfcp.matching.kernel import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def construct(times, reliabilities, order, weights, price, cost, backlog, zeta, deadline, use, limit, slack, plan):
     """Fill `plan` (N,) task by task; whether every task found a cluster where all constraints but reliability hold.
 
@@ -73,7 +74,7 @@ def construct(times, reliabilities, order, weights, price, cost, backlog, zeta, 
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def iterate(T, A, need, plan, kicks):
     """Improve `plan` (N,) in place: descend by moves and swaps off the busiest cluster, kick, descend again.
 
@@ -106,7 +107,7 @@ def iterate(T, A, need, plan, kicks):
             current[:] = plan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _descend(T, A, need, plan):
     """The makespan after moves and swaps of the busiest cluster's tasks, the best first, until none lowers it."""
     M, N = T.shape

@@ -47,7 +47,7 @@ def solve_rounds(
     weights = [_array(value) for value in (room, problem.beta, problem.lam, problem.tau)]
 
     def work(first: int, last: int) -> None:
-        solve_range(  # type: ignore[call-arg]
+        solve_range(
             T, A, mask, *weights, *given, tolerance, max_steps, _ATTEMPTS, _TUNING, first, last,
             X, p, q, steps, residual,
         )  # fmt: skip
@@ -66,7 +66,7 @@ def respond(problem: RelaxedProblem, X: Tensor, p: Tensor, q: Tensor, G: Tensor)
     grad_T, grad_A = np.empty((B, M, N)), np.empty((B, M, N))
 
     def work(first: int, last: int) -> None:
-        respond_range(T, A, *values, REFINEMENTS, first, last, grad_T, grad_A)  # type: ignore[call-arg]
+        respond_range(T, A, *values, REFINEMENTS, first, last, grad_T, grad_A)
 
     over_rounds(work, B, (M * N + _OVERHEAD) // 12)  # one step, not a dozen
     return torch.from_numpy(grad_T), torch.from_numpy(grad_A)
@@ -87,9 +87,7 @@ def descend(
     steps, residual, value = np.empty(len(X), np.int64), np.empty(len(X)), np.empty(len(X))
 
     def work(first: int, last: int) -> None:
-        descend_range(  # type: ignore[call-arg]
-            T, A, mask, *values, *curve, max_steps, tolerance, first, last, X, steps, residual, value
-        )
+        descend_range(T, A, mask, *values, *curve, max_steps, tolerance, first, last, X, steps, residual, value)
 
     over_rounds(work, len(X), M * N + _OVERHEAD)
     return torch.from_numpy(X), torch.from_numpy(steps), torch.from_numpy(residual), torch.from_numpy(value)

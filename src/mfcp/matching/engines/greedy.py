@@ -125,7 +125,7 @@ def _lister(problem: MatchingProblem) -> Callable[[Ints, float, float], Ints | N
         plan = np.full(N, -1)
         scale = np.array([weights.makespan, weights.total_time + thrift * weights.makespan, weights.cost])
         first = (scale, price) if np.isfinite(price) else (scale * 1e-12 / longest, 1.0)
-        done = construct(times, reliabilities, order, *first, *given, plan)  # type: ignore[call-arg]
+        done = construct(times, reliabilities, order, *first, *given, plan)
         return plan if done else None
 
     return listed

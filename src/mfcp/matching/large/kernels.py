@@ -9,7 +9,8 @@ float32 or float64; every sum is float64.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from mfcp.matching.kernel import kernel
 
 _FAR = 10.0  # a product x s that is off by more than this, in units of mu, is not worth the distortion
 BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the cache
@@ -17,7 +18,7 @@ BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the 
 FAINT = 1e-8  # product of two candidates' shares up to which their part of the Newton matrix is left out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cluster, time, reliability, least):
     """Candidates of every task, cheapest first, and the least reduced cost p_i t_ij + extra_ij - q a_ij of any cluster.
 
@@ -107,7 +108,7 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cl
                     cluster[j, s], time[j, s], reliability[j, s] = -1, np.inf, 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def centre(cluster, b, a, cost, mass, prices, mu, x, s, u):
     """Start on the central path of every task by itself: s = reduced cost - u, x = mu / s, columns of x sum to mass.
 
@@ -148,7 +149,7 @@ def centre(cluster, b, a, cost, mass, prices, mu, x, s, u):
     return load
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
     """Add this shard's part of the Newton system: Σ_j b_j (diag θ - θ θᵀ / Σθ) b_jᵀ with θ = x / s.
 
@@ -201,7 +202,7 @@ def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
                             H[max(at, at2), min(at, at2)] -= theta[k] * b[j, k, r] * mean[k2, r2]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline="always")
 def _direction(j, cluster, b, a, mass, x, s, push, step, dx, ds):
     """dx and ds of task j, and du, for a step in the prices; push: what x s / s is pushed up by."""
     W, B = b.shape[1:]
@@ -225,7 +226,7 @@ def _direction(j, cluster, b, a, mass, x, s, push, step, dx, ds):
     return du
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def reach(cluster, b, a, mass, x, s, push, step):
     """(6,) of the direction to `step`: primal and dual step to the border, Σ x s, Σ x ds, Σ s dx, Σ dx ds."""
     n, W = x.shape
@@ -246,7 +247,7 @@ def reach(cluster, b, a, mass, x, s, push, step):
     return sums
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def correct(cluster, b, a, mass, x, s, push, step, mu):
     """Set `push` so that products x s become mu, given what the direction to `step` alone would make of them.
 
@@ -276,7 +277,7 @@ def correct(cluster, b, a, mass, x, s, push, step, mu):
     return added
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def move(cluster, b, a, mass, x, s, u, push, step, primal, dual):
     """Go along the direction to `step`; `push` is zero afterwards."""
     n, W = x.shape

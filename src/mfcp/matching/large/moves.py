@@ -12,11 +12,12 @@ modules come as arguments: the cache beside this file notices changes of this fi
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from mfcp.matching.kernel import kernel
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -134,8 +135,7 @@ DEEP = 8  # tasks in a chain, at most
 
 # Without Numba's reference counts: it counts every look at an array of a tuple, by atomic writes that threads contend
 # for, which took three quarters of the search. So nothing is allocated here.
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-_compiled, _inlined = njit(**_OPTIONS), njit(**_OPTIONS, inline="always")
+_compiled, _inlined = kernel(_nrt=False), kernel(_nrt=False, inline="always")
 
 
 @_inlined
