@@ -11,6 +11,11 @@ for variable in ("DVC_ROOT", "DVC_STAGE", "MLFLOW_TRACKING_URI", "PREFECT_API_UR
     os.environ.pop(variable, None)
 os.environ["MPLBACKEND"] = "agg"
 
+from hypothesis import settings  # noqa: E402
+
 from mfcp.telemetry import switch_off  # noqa: E402
 
 switch_off()
+# The same examples every time: what is red is so because of a change. Others: `pytest --hypothesis-profile=default`.
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")

@@ -10,6 +10,8 @@ from mfcp.data.tables import read_tables, write_tables
 from mfcp.emulator.efficiency import load
 from mfcp.emulator.platform import EmulatorSettings, emulate
 
+pytestmark = pytest.mark.xdist_group("calibrating")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

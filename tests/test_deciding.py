@@ -8,6 +8,8 @@ from platform_log import small_log, small_release
 from mfcp.cli import main
 from mfcp.data.tables import write_tables
 
+pytestmark = pytest.mark.xdist_group("deciding")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):

@@ -64,8 +64,10 @@ def test_families_are_never_divided_and_shares_are_close(sizes, seed):
         assert len({p for p, f in zip(part, families, strict=True) if f == family}) == 1
     counts = np.bincount(part, minlength=3)
     assert counts.min() > 0
-    # The largest family may land on top of a part that lacked a single task.
-    assert np.all(np.abs(counts - np.array([0.6, 0.15, 0.25]) * len(families)) <= max(sizes))
+    # The largest family may land on top of a part that lacked a single task; a part may lack what two others have so.
+    above = counts - np.array([0.6, 0.15, 0.25]) * len(families)
+    assert above.max() <= max(sizes)
+    assert above.min() >= -2 * max(sizes)
 
 
 def test_few_families_fall_back_to_source_tasks():

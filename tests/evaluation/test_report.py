@@ -16,6 +16,8 @@ from mfcp.methods.pretrain import PretrainRules, pretrain
 from mfcp.predictors.heads import HeadTraining
 from mfcp.predictors.linear import Linear
 
+pytestmark = pytest.mark.xdist_group("report")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def compared():

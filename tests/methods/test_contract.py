@@ -27,6 +27,8 @@ ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
 PRETRAIN = PretrainRules(predictor=Mlp(hidden=8), training=HeadTraining(epochs=60, lr=0.02), folds=3)
 FINETUNE = FinetuneRules(steps=12, rounds=8, check_every=4)
 
+pytestmark = pytest.mark.xdist_group("contract")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def setting():

@@ -26,6 +26,8 @@ LOG = small_log()
 NEW = small_log(6, seed=9, start=500)
 TOKEN = "a-token-of-some-length"
 
+pytestmark = pytest.mark.xdist_group("api")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory):

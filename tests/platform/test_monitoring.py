@@ -178,10 +178,10 @@ def drifting(store: Store) -> Tables:
     return log(60, [run(i, i, "a", 100.0 if i < 30 else 200.0) for i in range(60)])
 
 
-def looked(store: Store, tables: Tables, champion: str = "v1") -> tuple[int, bool]:
+def looked(store: Store, tables: Tables, champion: str = "v1", failed: bool = False) -> tuple[int, bool]:
     """New alarms, and whether a training was asked for, of one look of the flow."""
-    health = look(store, tables, champion, RULES)
-    record(store, health, requested=bool(health.retrain))
+    health = look(store, tables, champion, RULES, failed=lambda run: failed)
+    record(store, health, requested=f"run {health.requests}" if health.retrain else None)
     return len(health.alarms), bool(health.retrain)
 
 
@@ -207,9 +207,20 @@ def test_an_episode_asks_for_one_training(store: Store) -> None:
 def test_a_request_that_failed_is_made_again(store: Store) -> None:
     tables = drifting(store)
     health = look(store, tables, "v1", RULES)
-    record(store, health, requested=False)
+    record(store, health, requested=None)
     again = look(store, tables, "v1", RULES)
     assert (again.alarms, again.retrain) == ([], health.retrain)
+
+
+def test_a_training_that_failed_is_asked_for_again_but_not_for_ever(store: Store) -> None:
+    tables = drifting(store)
+    assert looked(store, tables) == (1, True)
+    assert looked(store, tables, failed=True) == (0, True)
+    assert looked(store, tables) == (0, False)  # the second one runs
+    assert [looked(store, tables, failed=True) for _ in range(3)] == [(0, True), (0, False), (0, False)]
+    asked = [dict(content) for content in store.events("retrain_requested")["content"]]
+    assert [one["run"] for one in asked] == ["run 0", "run 1", "run 2"]
+    assert len({tuple(one["keys"]) for one in asked}) == 1
 
 
 def test_a_new_champion_starts_without_its_predecessors_alarms(store: Store) -> None:

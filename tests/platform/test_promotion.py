@@ -19,6 +19,8 @@ from mfcp.release.model import Release
 
 RULES = PromoteRules(rounds=60, tasks=5, resamples=400)
 
+pytestmark = pytest.mark.xdist_group("promotion")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def log() -> Tables:

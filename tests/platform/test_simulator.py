@@ -34,6 +34,8 @@ RULES = SimulatorRules(
     degrades_on=0.5,
 )
 
+pytestmark = pytest.mark.xdist_group("simulator")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):

@@ -23,6 +23,8 @@ MEMBERS = {
     "boosted_trees": Forecaster.build("boosted_trees", trees=20),
 }
 
+pytestmark = pytest.mark.xdist_group("forecasts")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def setting():

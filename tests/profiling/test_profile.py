@@ -101,6 +101,8 @@ class Late(Net):
 '''
 LINEAR = {"param_count": 46, "flops": 2 * (8 * 4 + 4 * 2), "activations": 6.0}
 
+pytestmark = pytest.mark.xdist_group("profile")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def server():

@@ -21,6 +21,8 @@ from mfcp.tasks.features import features_as
 
 TABLES = small_log()
 
+pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

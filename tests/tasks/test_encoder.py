@@ -28,6 +28,9 @@ def chains(count, seed=0):
     return build_graphs(*join(*parts))
 
 
+pytestmark = pytest.mark.xdist_group("encoder")  # one worker makes what they share
+
+
 @pytest.fixture(scope="module")
 def graphs():
     return chains(48)

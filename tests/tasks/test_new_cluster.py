@@ -17,6 +17,8 @@ NEW = Accelerator(2.5e12, 2.5e11, 4.0, 8.0)
 FACTORS = np.array([2.0, 2.4, 1.8, 2.2])
 MODELS = 80
 
+pytestmark = pytest.mark.xdist_group("new_cluster")  # one worker makes what they share
+
 
 @pytest.fixture(scope="module")
 def graphs():

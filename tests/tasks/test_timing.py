@@ -32,6 +32,9 @@ def models(count, seed=0):
     return join(*parts)
 
 
+pytestmark = pytest.mark.xdist_group("timing")  # one worker makes what they share
+
+
 @pytest.fixture(scope="module")
 def graphs():
     return build_graphs(*models(96))

@@ -7,6 +7,7 @@ detector is river's Page-Hinkley test, whose thresholds `benchmarks/drift.py` ju
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ MIX = ("flops", "param_count", "samples")
 REFERENCE = 100  # first tasks of the log, which the mix is measured by
 BINS = 10
 _DRIFT, _REQUEST = "drift", "retrain_requested"
+TRIES = 3  # trainings of an episode that may fail
 
 
 class Detector(BaseModel):
@@ -95,26 +97,36 @@ class Health:
         alarms: new ones.
         retrain: keys of the alarms that a training should answer, empty where none is due.
         newest: version of the newest release, which ends an episode when it changes.
+        requests: trainings that were asked for before.
     """
 
     figures: dict[str, float]
     alarms: list[Alarm]
     retrain: list[str]
     newest: str
+    requests: int
     absorbed: bool = field(repr=False, default=False)
 
 
-def look(store: Store, log: Tables, champion: str | None, rules: MonitorRules) -> Health:
+def look(
+    store: Store,
+    log: Tables,
+    champion: str | None,
+    rules: MonitorRules,
+    *,
+    failed: Callable[[str], bool] = lambda run: False,
+) -> Health:
     """Figures, and alarms that no earlier look has recorded; `record` makes them known.
 
     One training answers an episode: it begins with an alarm and ends when there is a new release. What alarms
-    meanwhile belongs to it.
+    meanwhile belongs to it. A training that failed is asked for again, up to `TRIES` times.
 
     Args:
         store: rounds, assignments and earlier events.
         log: the platform's log.
         champion: version that decides now.
         rules: thresholds.
+        failed: whether the run that a training was asked for as has ended without success.
     """
     rounds, planned = store.rounds(), store.assignments()
     seen = observations(log, planned, rounds)
@@ -122,23 +134,27 @@ def look(store: Store, log: Tables, champion: str | None, rules: MonitorRules) -
     models = store.models()["version"]
     newest = str(models.iloc[-1]) if len(models) else ""
     found = alarms(seen[seen["version"] == champion], log["tasks"], rules)
-    absorbed = bool(asked) and asked[-1]["newest"] == newest
+    episode = [one for one in asked if one["newest"] == newest]
+    absorbed = bool(episode)
     known = {one["key"] for one in past}
     answered = {key for one in asked for key in one["keys"]} | {one["key"] for one in past if one["absorbed"]}
     due = [] if absorbed else [alarm.key for alarm in found if alarm.key not in answered]
+    if episode and len(episode) < TRIES and failed(episode[-1]["run"]):
+        due = list(episode[-1]["keys"])
     numbers = figures(seen.tail(rules.window)) | regret(log, planned, rounds, rules)
-    return Health(numbers, [alarm for alarm in found if alarm.key not in known], due, newest, absorbed)
+    return Health(numbers, [alarm for alarm in found if alarm.key not in known], due, newest, len(asked), absorbed)
 
 
-def record(store: Store, health: Health, *, requested: bool) -> None:
-    """Keep what a look found: figures and new alarms for the tracking store, and whether a training was asked for."""
+def record(store: Store, health: Health, *, requested: str | None) -> None:
+    """Keep what a look found: figures and new alarms for the tracking store, and the run that is to train, if any."""
     notes = [Note(f"monitor.{name}", value) for name, value in health.figures.items()]
     notes.append(Note("monitor.alarms", float(len(health.alarms))))
     for alarm in health.alarms:
         content = {"key": alarm.key, "stream": alarm.stream, "at": alarm.at, "absorbed": health.absorbed}
         notes.append(Note(_DRIFT, kind="event", content=content))
-    if requested:
-        notes.append(Note(_REQUEST, kind="event", content={"newest": health.newest, "keys": health.retrain}))
+    if requested is not None:
+        content = {"newest": health.newest, "keys": health.retrain, "run": requested}
+        notes.append(Note(_REQUEST, kind="event", content=content))
     store.post(notes)
 
 
