@@ -17,6 +17,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from fastapi_offline import FastAPIOffline  # the pages of /docs without scripts from elsewhere
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -127,7 +128,7 @@ def create_app(champion: Champion, rules: ServeRules, *, token: str | None = Non
         watching.cancel()
         pool.shutdown(wait=False, cancel_futures=True)
 
-    app = FastAPI(title="mfcp", description="Predict and match deep-learning tasks to clusters.", lifespan=life)
+    app = FastAPIOffline(title="mfcp", description="Predict and match deep-learning tasks to clusters.", lifespan=life)
 
     def answering(model: type[Asked], work: Callable[[Any], bytes], meter: Counter | None) -> Any:
         async def answer(asked: Any) -> Response:
