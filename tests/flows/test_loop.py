@@ -82,7 +82,7 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
         releases = [Release.load(home / "models" / version) for version in (first, second)]
         log = set(read_tables(home / "work" / "data" / "log")["tasks"]["task_id"])  # as it was trained on
         assert len(log - releases[0].learned_from - releases[1].learned_from) >= TESTED
-        suite.finish()
+        suite.finish(("match", "ingest", "monitor"))
 
     assert not suite.broken
     crowned = store.champions()["version"].to_list()

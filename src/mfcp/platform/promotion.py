@@ -29,7 +29,9 @@ class PromoteRules(BaseModel):
     rounds: int = Field(400, ge=20, description="rounds drawn from the test tasks")
     least_tasks: int = Field(30, ge=2, description="test tasks without which nothing is promoted")
     tolerance: float = Field(0.0, ge=0, description="excess cost that the interval's upper end stays below")
-    violation_guard: float = Field(0.02, ge=0, description="more rounds below gamma than the champion's, as a share")
+    violation_guard: float = Field(
+        0.02, ge=0, description="share of rounds that may be below gamma beyond the champion's; more, if sure, refuses"
+    )
     resamples: int = Field(2000, ge=100, description="of the paired interval")
 
 
@@ -41,7 +43,8 @@ class Verdict:
         promote: it does.
         why: in one sentence, with the numbers.
         numbers: `champion` and `challenger` (mean penalised excess), `difference` with `low` and `high` (95 %),
-            `champion_violations` and `challenger_violations` (shares of rounds), `tasks`, `rounds`; empty without test.
+            `champion_violations` and `challenger_violations` (shares of rounds) with `violations_low` and
+            `violations_high` of what the challenger has more (95 %), `tasks`, `rounds`; empty without test.
     """
 
     promote: bool
@@ -112,10 +115,13 @@ def judge(champion: Release, challenger: Release, pool: TaskPool, tables: Tables
     short = np.array([reliability(plan, truth.A) < champion.gamma - SLACK for plan in plans[1:]])
     difference = excess[1] - excess[0]
     low, high = interval(difference, rounds, own.source_task, rules.resamples, rng)
+    more = short[1].astype(np.float64) - short[0]
+    least_more, most_more = interval(more, rounds, own.source_task, rules.resamples, rng)
     numbers = {
         "champion": excess[0].mean(), "challenger": excess[1].mean(),
         "difference": difference.mean(), "low": low, "high": high,
         "champion_violations": short[0].mean(), "challenger_violations": short[1].mean(),
+        "violations_low": least_more, "violations_high": most_more,
         "tasks": fresh, "rounds": rules.rounds,
     }  # fmt: skip
     return _verdict({name: float(value) for name, value in numbers.items()}, rules)
@@ -124,11 +130,13 @@ def judge(champion: Release, challenger: Release, pool: TaskPool, tables: Tables
 def _verdict(numbers: dict[str, float], rules: PromoteRules) -> Verdict:
     more = numbers["challenger_violations"] - numbers["champion_violations"]
     better = numbers["difference"] < 0 and numbers["high"] < rules.tolerance
-    guarded = more <= rules.violation_guard
+    # What is missing in those rounds is in the excess; a few rounds more or less below gamma are chance.
+    guarded = more <= rules.violation_guard or numbers["violations_low"] <= 0
     text = (
         f"penalised excess {numbers['challenger']:.4f} against the champion's {numbers['champion']:.4f}, difference "
         f"{numbers['difference']:+.4f} [{numbers['low']:+.4f}, {numbers['high']:+.4f}] on {numbers['tasks']:.0f} "
-        f"tasks; rounds below gamma {numbers['challenger_violations']:.1%} against {numbers['champion_violations']:.1%}"
+        f"tasks; rounds below gamma {numbers['challenger_violations']:.1%} against {numbers['champion_violations']:.1%}, difference "
+        f"[{numbers['violations_low']:+.1%}, {numbers['violations_high']:+.1%}]"
     )
     reason = "better" if better and guarded else "breaks gamma more often" if better else "not surely better"
     return Verdict(better and guarded, f"{reason}: {text}", numbers)
