@@ -58,7 +58,7 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
     port, mlflow_port = free_ports(2)
     with loop.platform(checkout, home, port, mlflow_port, print) as (parts, _):
         suite = Suite(home, parts, port)
-        suite.schedule({"ingest": 12.0, "match": 12.0})
+        suite.schedule({"ingest": 25.0, "match": 20.0})
         suite.until(lambda: scheduled(suite, "match")["Completed"] >= 2, "two scheduled rounds", PATIENCE_S)
         suite.until(
             lambda: (

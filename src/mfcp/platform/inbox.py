@@ -1,4 +1,4 @@
-"""Deliveries of an inbox into the log: read, judged, versioned, entered, archived, in this order.
+"""Deliveries of an inbox into the log: all that wait are judged, written as one version, entered, archived.
 
 Whatever dies when, the next call takes the same steps to the same end: a delivery leaves the inbox last, and what was
 judged once is judged alike beside a log that has its rows already.
@@ -18,7 +18,7 @@ from mfcp.data.schema import SCHEMA
 from mfcp.data.tables import Tables, find_table, read_table, write_tables
 from mfcp.errors import DataError, MfcpError
 from mfcp.files import files_digest, replacing_folder, write_json
-from mfcp.platform.merging import REASON, merge
+from mfcp.platform.merging import REASON, Merged, merge
 from mfcp.platform.store import Note, Store
 
 STILL_WRITTEN = (".part", ".tmp")
@@ -65,24 +65,35 @@ def ingest(home: Path, log: Path, store: Store, version: Callable[[str], None]) 
     tables = {name: read_table(path, SCHEMA[name]) for name in SCHEMA if (path := find_table(log, name))}
     known = store.deliveries()
     entered: dict[str, str] = dict(zip(known["digest"], known["status"], strict=True))
-    done = []
+    done: list[tuple[Path, Delivery]] = []
+    grown = False
     for item in waiting(home / "inbox"):
         try:
             digest = digest_of(item)
         except OSError as error:
-            done.append(Delivery(item.name, "", "waiting", {}, {}, f"{item}: cannot open ({error.strerror})"))
+            why = f"{item}: cannot open ({error.strerror})"
+            done.append((item, Delivery(item.name, "", "waiting", {}, {}, why)))
             continue
         if digest in entered:
-            delivery = Delivery(item.name, digest, "known", {}, {})
-        else:
-            delivery, tables = _take(item, digest, tables, log, home / "quarantine" / digest)
-            if delivery.rows:
-                version(f"Delivery {item.name}\n\nsha256 {digest}")
+            done.append((item, Delivery(item.name, digest, "known", {}, {})))
+            continue
+        delivery, merged = _judge(item, digest, tables, home / "quarantine" / digest)
+        if merged is not None:
+            tables, grown = merged.log, grown or any(merged.new.values())
+        entered[digest] = delivery.status
+        done.append((item, delivery))
+    if grown:
+        with replacing_folder(log) as folder:
+            write_tables(tables, folder)
+    if taken := [one for _, one in done if one.rows]:  # whose rows a killed call may have written without a version
+        version("\n".join(["Deliveries", "", *(f"{one.name} sha256 {one.digest}" for one in taken)]))
+    for item, delivery in done:
+        if delivery.status not in ("known", "waiting"):
             _enter(delivery, store)
-            entered[digest] = delivery.status
-        _move(item, home / ("quarantine" if entered[digest] == "refused" else "archive") / digest)
-        done.append(delivery)
-    return done
+        if delivery.status != "waiting":
+            place = "quarantine" if entered[delivery.digest] == "refused" else "archive"
+            _move(item, home / place / delivery.digest)
+    return [delivery for _, delivery in done]
 
 
 def waiting(inbox: Path) -> list[Path]:
@@ -141,8 +152,8 @@ def _still_written(item: Path) -> bool:
     return marked or (item.is_dir() and len(files) == 1)
 
 
-def _take(item: Path, digest: str, tables: Tables, log: Path, quarantine: Path) -> tuple[Delivery, Tables]:
-    """Rows into the log and the quarantine; what became of the delivery, and the log's tables now."""
+def _judge(item: Path, digest: str, tables: Tables, quarantine: Path) -> tuple[Delivery, Merged | None]:
+    """What becomes of a delivery, its bad rows or its reason in quarantine; None where it cannot be read."""
     try:
         merged = merge(tables, read_delivery(item))
     except UNREADABLE as error:
@@ -150,19 +161,15 @@ def _take(item: Path, digest: str, tables: Tables, log: Path, quarantine: Path) 
         why = why.replace(f"{item.parent}{os.sep}", "")  # it lies elsewhere when somebody reads this
         with replacing_folder(quarantine) as folder:
             write_json(folder / "reason.json", {"name": item.name, "reason": why})
-        return Delivery(item.name, digest, "refused", {}, {}, why), tables
+        return Delivery(item.name, digest, "refused", {}, {}, why), None
     refused = {name: len(frame) for name, frame in merged.refused.items()}
-    delivery = Delivery(item.name, digest, "partly" if refused else "taken", merged.accepted, refused)
     if refused:
         reasons = {n: frame[REASON].value_counts().head(3).to_dict() for n, frame in merged.refused.items()}
         with replacing_folder(quarantine) as folder:
             write_tables(merged.refused, folder)
             summary = {"name": item.name, "rows": merged.accepted, "quarantined": refused, "most": reasons}
             write_json(folder / "summary.json", summary)
-    if any(merged.new.values()):
-        with replacing_folder(log) as folder:
-            write_tables(merged.log, folder)
-    return delivery, merged.log
+    return Delivery(item.name, digest, "partly" if refused else "taken", merged.accepted, refused), merged
 
 
 def _enter(delivery: Delivery, store: Store) -> None:

@@ -135,8 +135,9 @@ def _verdict(numbers: dict[str, float], rules: PromoteRules) -> Verdict:
     text = (
         f"penalised excess {numbers['challenger']:.4f} against the champion's {numbers['champion']:.4f}, difference "
         f"{numbers['difference']:+.4f} [{numbers['low']:+.4f}, {numbers['high']:+.4f}] on {numbers['tasks']:.0f} "
-        f"tasks; rounds below gamma {numbers['challenger_violations']:.1%} against {numbers['champion_violations']:.1%}, difference "
-        f"[{numbers['violations_low']:+.1%}, {numbers['violations_high']:+.1%}]"
+        f"tasks; rounds below gamma {numbers['challenger_violations']:.1%} against "
+        f"{numbers['champion_violations']:.1%}, difference [{numbers['violations_low']:+.1%}, "
+        f"{numbers['violations_high']:+.1%}]"
     )
     reason = "better" if better and guarded else "breaks gamma more often" if better else "not surely better"
     return Verdict(better and guarded, f"{reason}: {text}", numbers)
