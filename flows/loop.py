@@ -134,8 +134,9 @@ def platform(
     try:
         started = {name: parts[name].start() for name in ("prefect", "mlflow", "simulator")}
         service.wait_for(f"http://{service.HOST}:{port}/api/health", started["prefect"], parts["prefect"].log)
-        service.deploy(root, home / "prefect", port, list(FLOWS))
+        service.make_pool(root, home / "prefect", port)
         parts["worker"].start()
+        service.deploy(root, home / "prefect", port, list(FLOWS))
         service.wait_for(f"http://{service.HOST}:{mlflow_port}/health", started["mlflow"], parts["mlflow"].log)
         yield parts, rules
     finally:

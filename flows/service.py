@@ -89,18 +89,30 @@ def _answers(url: str) -> bool:
         return False
 
 
+def make_pool(root: Path, home: Path, port: int) -> None:
+    """Make the work pool, or update it; a worker may start then.
+
+    Raises:
+        MfcpError: Prefect refused; its message is passed on.
+    """
+    _prefect(root, home, port, "work-pool", "create", POOL, "--type", "process", "--overwrite")
+
+
 def deploy(root: Path, home: Path, port: int, names: Sequence[str] = ()) -> None:
-    """Make the work pool and the named deployments of `root`/prefect.yaml, all if none is named, or update them.
+    """Make the named deployments of `root`/prefect.yaml, all if none is named, or update them; they need the pool.
 
     Raises:
         MfcpError: Prefect refused; its message is passed on.
     """
     wanted = [argument for name in names for argument in ("--name", name)] or ["--all"]
-    for arguments in (["work-pool", "create", POOL, "--type", "process", "--overwrite"], ["deploy", *wanted]):
-        command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
-        done = subprocess.run(command, cwd=root, env=environment(home, port), capture_output=True, text=True)
-        if done.returncode:
-            raise MfcpError(f"prefect {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+    _prefect(root, home, port, "deploy", *wanted)
+
+
+def _prefect(root: Path, home: Path, port: int, *arguments: str) -> None:
+    command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
+    done = subprocess.run(command, cwd=root, env=environment(home, port), capture_output=True, text=True)
+    if done.returncode:
+        raise MfcpError(f"prefect {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
 
 
 @contextlib.contextmanager
@@ -121,6 +133,7 @@ def main() -> None:
     port = int(os.environ.get("PORT", "4200"))
     print("starting the Prefect server …", flush=True)
     with server(home, port):
+        make_pool(root, home, port)
         deploy(root, home, port, [NIGHTLY])
         print(f"Prefect: http://{HOST}:{port}  (schedules of prefect.yaml are active; Ctrl-C ends all)", flush=True)
         with worker(root, home, port) as process:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from unittest import mock
@@ -53,12 +54,13 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
     simulator = SIMULATOR | {"per_hour": 12.0, "delivery_hours": 2.0, "days_between_outages": 1000.0}
     checkout, home = small_platform(tmp_path, {"simulator": simulator, "promote": promotion})
     history = World(settings(home).section("platform").simulator, home / "simulator").history()
-    first = first_champion(home, misled(history))
     store = open_store(home)
     port, mlflow_port = free_ports(2)
+    training = ThreadPoolExecutor(1).submit(first_champion, home, misled(history))  # while the services start
     with loop.platform(checkout, home, port, mlflow_port, print) as (parts, _):
         suite = Suite(home, parts, port)
         suite.schedule({"ingest": 25.0, "match": 20.0})
+        first = training.result()
         suite.until(lambda: scheduled(suite, "match")["Completed"] >= 2, "two scheduled rounds", PATIENCE_S)
         suite.until(
             lambda: (
@@ -67,7 +69,7 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
             "log of new tasks",
             PATIENCE_S,
         )
-        suite.schedule({"retrain": 20.0})
+        suite.schedule({"retrain": 8.0})
         suite.until(lambda: set(scheduled(suite, "retrain")) & BEGUN, "training", PATIENCE_S)
         suite.schedule({"retrain": 0.0})
         suite.until(lambda: scheduled(suite, "retrain")["Completed"], "end of the training", PATIENCE_S)

@@ -65,6 +65,7 @@ def test_drift_asks_once_for_a_training(prefect: Prefect, home: Path, tmp_path: 
         "schedules": [],
     }
     (project / "prefect.yaml").write_text(yaml.safe_dump({"name": "mfcp", "deployments": [deployment]}))
+    service.make_pool(project, prefect.home, prefect.port)
     service.deploy(project, prefect.home, prefect.port)
     code = (
         "from flows.monitor import monitor\nfor _ in range(2): found = monitor()\nprint('returned', found['time.bias'])"

@@ -64,6 +64,7 @@ def test_a_scheduled_run_completes_every_stage(prefect: Prefect, toy: Path, tmp_
     deployment["schedules"] = [{"interval": 10}]  # seconds: nobody waits for the night
     (toy / "prefect.yaml").write_text(yaml.safe_dump(content))
 
+    service.make_pool(toy, prefect.home, prefect.port)
     service.deploy(toy, prefect.home, prefect.port, [service.NIGHTLY])
     with (
         (tmp_path / "worker.log").open("w") as log,
