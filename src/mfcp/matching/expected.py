@@ -22,7 +22,7 @@ from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem
 _CHUNK = 1_000_000  # (rounds, plans) entries worked on at once
 _FEW = 5000  # plans up to which all are looked at: some milliseconds, as the search takes
 _KICKS = 600  # descents from perturbed plans, per round and over its tasks
-_MOST_KICKS = 12  # three times as many at 20 tasks save 0.02 % of the cost and take twice the time
+_LEAST_KICKS, _PAIRED_KICKS = 12, 2400  # at 20 tasks more than 12 save 0.02 % of the cost and take twice the time
 _MANY_TASKS = 200  # above it plans start from the certified engine at several targets and are polished
 _STEP = 0.8  # between those targets, in deviations of the plan's reliability
 _TARGETS = 3  # at most
@@ -233,10 +233,11 @@ def _improved(
         np.array(unit, np.float64),
     )
     plan, cost, held = np.ascontiguousarray(start, np.int64).copy(), np.empty(B), np.zeros(B, bool)
+    kicks = min(_KICKS // N, max(_LEAST_KICKS, _PAIRED_KICKS // N**2))
 
     def work(first: int, last: int) -> None:
         asked = -1.0 if quantile is None else quantile
-        improve_range(*given, asked, charge, min(_KICKS // N, _MOST_KICKS), first, last, plan, cost, held)
+        improve_range(*given, asked, charge, kicks, first, last, plan, cost, held)
 
     over_rounds(work, B, 100 * M * N)
     return plan, cost, held

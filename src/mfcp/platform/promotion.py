@@ -20,6 +20,8 @@ from mfcp.platform.store import Note
 from mfcp.release.model import Release
 from mfcp.rules.base import Belief
 
+_ENGINE = "search"  # milliseconds a round; that a few of hundreds are not proven optimal is the same for both
+
 
 class PromoteRules(BaseModel):
     """On what champion and challenger are compared, and what the challenger must show."""
@@ -107,11 +109,11 @@ def judge(champion: Release, challenger: Release, pool: TaskPool, tables: Tables
     rounds = rng.random((rules.rounds, len(own.task_id))).argsort(axis=1)[:, : rules.tasks]
     T, A, allowed = (gather(values, rounds[None]) for values in (own.T, own.A, own.allowed))
     truth = MatchingProblem(T, A, champion.gamma, allowed)
-    unit = solve_or_fall_back(truth).makespan
-    least = solve(truth, price=champion.price * unit).assignment
+    unit = solve_or_fall_back(truth, _ENGINE).makespan
+    least = solve(truth, _ENGINE, price=champion.price * unit).assignment
     plans = [least, *(_plan(release, tables, own, shared, rounds, champion) for release in (champion, challenger))]
     costs = [penalised_cost(plan, truth, price=champion.price, unit=unit) for plan in plans]
-    excess = np.array([np.maximum(cost - costs[0], 0.0) for cost in costs[1:]])
+    excess = np.array([cost - costs[0] for cost in costs[1:]])
     short = np.array([reliability(plan, truth.A) < champion.gamma - SLACK for plan in plans[1:]])
     difference = excess[1] - excess[0]
     low, high = interval(difference, rounds, own.source_task, rules.resamples, rng)
