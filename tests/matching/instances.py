@@ -21,8 +21,11 @@ def rounds(M, N, B, *, seed=0, edge=None, tight=0.6, spread=0.5):
     return torch.tensor(T), torch.tensor(A), torch.tensor(gamma)
 
 
-def relative_kkt(T, A, X, gamma, beta, lam, tau):
-    """(B,) spread of ∇F over the used rows of each column, relative to its largest term; in numpy, from X alone."""
+def relative_kkt(T, A, X, gamma, beta, lam, tau, allowed=True):
+    """(B,) spread of ∇F over the used rows of each column, relative to its largest term; in numpy, from X alone.
+
+    A row that is not used counts by what it is cheaper than the used ones.
+    """
     T, A, X, gamma = (np.asarray(v) for v in (T, A, X.detach(), gamma))
     beta, lam, tau = (np.broadcast_to(np.asarray(v, float), gamma.shape) for v in (beta, lam, tau))
     u = beta[:, None] * (T * X).sum(2)
@@ -32,5 +35,6 @@ def relative_kkt(T, A, X, gamma, beta, lam, tau):
     used = X > 1e-300
     cost = p[:, :, None] * T + (q / T.shape[2])[:, None, None] * (A.max(1, keepdims=True) - A)
     G = cost + tau[:, None, None] * np.log(np.where(used, X, 1.0))
-    G = np.where(used, G - (X * G).sum(1, keepdims=True), 0.0)
-    return np.abs(G).max((1, 2)) / (np.where(used, cost, 0.0).max((1, 2)) + tau)
+    level = (X * np.where(used, G, 0.0)).sum(1, keepdims=True)
+    G = np.where(used, np.abs(G - level), np.maximum(level - cost, 0.0) * allowed)
+    return G.max((1, 2)) / (np.where(used, cost, 0.0).max((1, 2)) + tau)

@@ -1,5 +1,7 @@
 """The relaxed plan: optimal by independent measures, at every edge, whatever else is in the batch."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -68,6 +70,29 @@ def test_the_open_failure_converges():
         found = relaxed_solution(T, A, gamma, 10.0, 0.1, 0.01, engine=engine).require()
         assert relative_kkt(T, A, found.X, gamma, 10.0, 0.1, 0.01).max() < 1e-9
         assert found.residual.max() < 1e-9
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_no_vertex_is_taken_for_the_optimum(engine, share):
+    """Times that differ a hundredfold under sharp weights: at many a vertex the used entries agree with each other."""
+    rng = np.random.default_rng([5, 3, 4])
+    T, A = np.exp(1.2 * rng.standard_normal((600, 3, 4))), rng.uniform(0.3, 1.0, (600, 3, 4))
+    allowed = rng.random(T.shape) < share
+    np.put_along_axis(allowed, rng.integers(3, size=(600, 1, 4)), True, axis=1)
+    T /= np.where(allowed, T, np.inf).min(1).sum(1)[:, None, None] / 3
+    A = np.where(allowed, A, 0.0)
+    T, A, mask = torch.tensor(np.where(allowed, T, 1.0)), torch.tensor(A), torch.tensor(allowed)
+    gamma = 0.9 * A.amax(1).mean(1)
+    weights = {"beta": 500.0, "lam": 5e-4, "tau": 1e-3}
+    found = relaxed_solution(T, A, gamma, **weights, allowed=mask, engine=engine).require()
+    value = relaxed_objective(found.X, T, A, gamma, **weights)
+    for plan in product(range(3), repeat=4):  # which only add a barrier to what they cost
+        X = torch.nn.functional.one_hot(torch.tensor(plan), 3).T.double().expand_as(T)
+        possible = (mask >= X).all((1, 2)) & ((A * X).sum((1, 2)) / 4 > gamma)
+        there = relaxed_objective(X[possible], T[possible], A[possible], gamma[possible], **weights)
+        assert (value[possible] <= there + 1e-9).all()
+    assert relative_kkt(T, A, found.X, gamma, **weights, allowed=allowed).max() < 1e-8
 
 
 @pytest.mark.parametrize("of", ["pairs", "tasks", "clusters"])

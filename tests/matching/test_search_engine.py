@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfcp.errors import SettingsError
+from mfcp.matching.engines import search
 from mfcp.matching.engines.search import Search
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import Capacity, MatchingProblem
@@ -67,6 +68,16 @@ def test_beyond_enumeration_it_comes_within_a_thousandth_of_highs():
     assert (found.lower_bound <= best.objective * (1 + 1e-6)).all()
     assert np.mean(found.objective / best.objective - 1) <= 1e-3
     assert np.mean(found.status == "optimal") >= 0.8
+
+
+@pytest.mark.parametrize("floor", [0.0, -1.0])
+def test_prices_that_bound_nothing_cost_time_but_no_plan(floor, monkeypatch):
+    """What may be spent on deviations grows from a share of the bound, which must be more than nothing."""
+    problem = rounds(3, 5, 20, 4, gamma=0.7)
+    free = np.where(problem.allowed, 0.0, np.inf).swapaxes(1, 2).copy()
+    monkeypatch.setattr(search, "_priced", lambda problem, price: (free, np.full(20, floor), np.zeros(20)))
+    found, best = solve(problem, "search"), solve(problem, "enumerate")
+    np.testing.assert_allclose(found.objective, best.objective, rtol=1e-9)
 
 
 def test_a_proof_is_true_where_plans_are_few_but_the_engine_does_not_know():

@@ -486,7 +486,7 @@ def _ascend(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, q, X
 
 
 @kernel(fastmath=_LOOSE)
-def _optimality(T, A, best, room, beta, lam, tau, lowest, used, X, p, V, work):
+def _optimality(T, A, best, forbidden, room, beta, lam, tau, lowest, used, faint, X, p, V, work):
     """`dual.optimality`: p and V in place; returns q and the residual."""
     M, N = T.shape
     sums, mean = work.sums, work.mean
@@ -506,27 +506,32 @@ def _optimality(T, A, best, room, beta, lam, tau, lowest, used, X, p, V, work):
             price = p[i]
             for j in range(n):
                 x = X[i, low + j]
-                term = price * T[i, low + j] + q_each * (best[low + j] - A[i, low + j]) if x > used else 0.0
-                size = _larger(size, abs(term))
-                v = term + tau * _log(x) if x > used else 0.0
+                term = price * T[i, low + j] + q_each * (best[low + j] - A[i, low + j])
+                size = _larger(size, abs(term) if x > used else 0.0)
+                v = term + tau * _log(x if x > used else faint)
                 V[i, low + j] = v
                 mean[j] += x * v
         for i in range(M):
+            if forbidden.size:
+                for j in range(n):
+                    if forbidden[i, low + j]:
+                        V[i, low + j] = np.inf
             for j in range(n):
-                v = V[i, low + j] - mean[j] if X[i, low + j] > used else 0.0
-                V[i, low + j] = v
-                largest = _larger(largest, abs(v))
+                v = V[i, low + j] - mean[j]
+                kept = X[i, low + j] > used
+                largest = _larger(largest, abs(v) if kept else max(-v, 0.0))
+                V[i, low + j] = v if kept else 0.0
     return q, _as_double(largest) / (_as_double(size) + tau) if slack > 0.0 else np.inf
 
 
 @kernel(fastmath=_LOOSE)
-def _polish(T, A, best, room, beta, lam, tau, tolerance, tuning, X, V, work):
+def _polish(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, X, V, work):
     """`dual._polish`: X and work.p in place; returns q, the residual and the steps taken."""
     M, N = T.shape
-    lowest, used, polish_steps, refinements = tuning[3], tuning[6], int(tuning[7]), int(tuning[8])
+    lowest, used, faint, polish_steps, refinements = tuning[3], tuning[6], tuning[7], int(tuning[8]), int(tuning[9])
     p, D, total = work.p, work.D, work.mean
     for step in range(polish_steps + 1):
-        q, residual = _optimality(T, A, best, room, beta, lam, tau, lowest, used, X, p, V, work)
+        q, residual = _optimality(T, A, best, forbidden, room, beta, lam, tau, lowest, used, faint, X, p, V, work)
         if residual <= tolerance or step == polish_steps:
             break
         for i in range(M):
@@ -569,7 +574,8 @@ def solve_range(
     """`dual.solve_rounds` for the rounds first … last - 1, into X, p, q, steps, residual.
 
     `forbidden`, `start_p` and `start_q` are empty where there is no mask, or no start. `attempts` is `dual.ATTEMPTS`;
-    `tuning` holds CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, POLISH_STEPS, REFINEMENTS.
+    `tuning` holds CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, FAINT, POLISH_STEPS,
+    REFINEMENTS.
     """
     M, N = T.shape[1:]
     s, W, V, best = np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty(N)
@@ -595,7 +601,9 @@ def solve_range(
             steps[b] += _ascend(
                 Tb, Ab, best, mask, gap, sharp, barrier, entropy, tolerance, tuning, price, trial, log_p, longest, work
             )
-            price, found, spent = _polish(Tb, Ab, best, gap, sharp, barrier, entropy, tolerance, tuning, trial, V, work)
+            price, found, spent = _polish(
+                Tb, Ab, best, mask, gap, sharp, barrier, entropy, tolerance, tuning, trial, V, work
+            )
             steps[b] += spent
             if found < residual[b]:
                 X[b], p[b], q[b], residual[b] = trial, work.p, price, found

@@ -270,7 +270,7 @@ def _enumerate(T, A, zeta, regret, bound, need, charge, hard, budget, best, plan
     task, cluster, cost, total, rate = _deviations(T, A, lowest, regret, base, bound, best)
     P = len(task)
     taken, spent = np.empty(P + 1, np.int64), np.zeros(P + 2)
-    limit = min(_SMALLEST * bound, best - bound)
+    limit = min(_SMALLEST * bound, best - bound) if bound > 0.0 else best - bound  # doubling must get somewhere
     nodes = 0
     while True:
         current, free = base.copy(), np.ones(N, np.bool_)

@@ -37,6 +37,7 @@ REFINEMENTS = 2
 LARGEST_STEP = 3.0  # cap on the growth of a log price that matters
 LOWEST = -600.0  # a log price below has no effect on the plan; keeps p and sqrt(p) normal numbers
 USED = 1e-300  # entries of X below are zero for the optimality conditions
+FAINT = 1e-150  # and should be at least half as far below 1, by their logarithm
 
 
 @dataclass(frozen=True)
@@ -159,15 +160,19 @@ def optimality(rounds: Rounds, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tenso
     """Prices p (B, M) and q (B,) at X, deviation (B, M, N) of ∇F from its column means, its largest relative size (B,).
 
     The deviation is zero at the optimum: Eq. (14) with the multipliers eliminated. It is relative to the largest
-    term of ∇F over the used entries, so the measure has no unit.
+    term of ∇F over the used entries, so the measure has no unit. An entry that is zero counts where its pair is so
+    cheap that it should not be: at a vertex the used entries alone agree with each other, whatever they cost.
     """
     T, d = rounds.T, rounds.d
     slack = rounds.room - (d * X).sum((1, 2))
     p = torch.softmax(rounds.beta[:, None] * (T * X).sum(2), 1).clamp_min(math.exp(LOWEST))
     q = rounds.lam / slack
     used = X > USED
-    terms = torch.where(used, T * p[:, :, None] + d * q[:, None, None], 0.0)
-    gradient = terms + rounds.tau[:, None, None] * torch.where(used, X, 1.0).log()
-    spread = torch.where(used, gradient - (X * gradient).sum(1, keepdim=True), 0.0)
-    residual = spread.abs().amax((1, 2)) / (terms.abs().amax((1, 2)) + rounds.tau)
-    return p, q, spread, torch.where(slack > 0, residual, math.inf)
+    terms = T * p[:, :, None] + d * q[:, None, None]
+    gradient = terms + rounds.tau[:, None, None] * torch.where(used, X, FAINT).log()
+    spread = gradient - (X * gradient).sum(1, keepdim=True)
+    residual = torch.where(used, spread.abs(), -spread)
+    if rounds.forbidden is not None:
+        residual = residual.masked_fill(rounds.forbidden, 0.0)
+    residual = residual.amax((1, 2)) / (torch.where(used, terms.abs(), 0.0).amax((1, 2)) + rounds.tau)
+    return p, q, torch.where(used, spread, 0.0), torch.where(slack > 0, residual, math.inf)

@@ -15,6 +15,7 @@ from torch import Tensor
 from mfcp.matching.dual import (
     ATTEMPTS,
     DUAL_STEPS,
+    FAINT,
     LARGEST_STEP,
     LOWEST,
     POLISH_STEPS,
@@ -26,7 +27,7 @@ from mfcp.matching.interior import CENTRING, INSIDE, LONG
 from mfcp.matching.objective import RelaxedProblem
 
 _ATTEMPTS = np.array(ATTEMPTS, np.float64)
-_TUNING = np.array([CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, POLISH_STEPS, REFINEMENTS])
+_TUNING = np.array([CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, FAINT, POLISH_STEPS, REFINEMENTS])
 # What a thread must have to do to be worth its wake-up of 0.1-0.2 ms, in entries of T: about a millisecond of solving.
 _WORTH = 4_000
 _OVERHEAD = 60  # entries that take as long as what a round costs whatever its size
