@@ -39,8 +39,8 @@ def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
     def log() -> Tables:
         from mfcp.data.validation import validate
 
-        tables = workspace.read_log(folder, lock_wait_s)
-        return validate(tables, max_bad_share=params.section("validate").max_bad_share).tables
+        limit = params.section("validate").max_bad_share
+        return validate(workspace.read_log(folder, lock_wait_s), max_bad_share=limit, counted=False).tables
 
     before, rules = models.current(), params.section("platform").promote
     verdict = promotion(models, log, rules, params.section("pool"), seed=params.section("release").seed)
