@@ -51,7 +51,7 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
     the same clusters must be found better, on tasks that neither has seen.
     """
     promotion = {"rounds": 60, "tasks": 5, "resamples": 400, "least_tasks": TESTED}
-    simulator = SIMULATOR | {"per_hour": 12.0, "delivery_hours": 2.0, "days_between_outages": 1000.0}
+    simulator = SIMULATOR | {"per_hour": 12.0, "delivery_hours": 3.0, "days_between_outages": 1000.0}
     checkout, home = small_platform(tmp_path, {"simulator": simulator, "promote": promotion})
     history = World(settings(home).section("platform").simulator, home / "simulator").history()
     store = open_store(home)
@@ -68,7 +68,7 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
             "log of new tasks",
             PATIENCE_S,
         )
-        suite.schedule({"retrain": 8.0, "ingest": 0.0})  # two cores are enough for one of them
+        suite.schedule({"retrain": 12.0, "ingest": 0.0})  # two cores are enough for one of them
         suite.until(lambda: set(scheduled(suite, "retrain")) & BEGUN, "training", PATIENCE_S)
         suite.schedule({"retrain": 0.0})
         suite.until(lambda: scheduled(suite, "retrain")["Completed"], "end of the training", PATIENCE_S)
@@ -84,7 +84,7 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
         releases = [Release.load(home / "models" / version) for version in (first, second)]
         log = set(read_tables(home / "work" / "data" / "log")["tasks"]["task_id"])  # as it was trained on
         assert len(log - releases[0].learned_from - releases[1].learned_from) >= TESTED
-        suite.finish(("match", "ingest", "monitor"))
+        suite.look()
 
     assert not suite.broken
     crowned = store.champions()["version"].to_list()
@@ -93,9 +93,8 @@ def test_scheduled_rounds_a_scheduled_training_and_a_promotion(tmp_path: Path) -
     assert champion is not None
     assert champion.version == crowned[-1] != first
     found = account(home)
-    assert found["once"] == found["in"] > TESTED
-    assert (found["twice"], found["lost"], found["aside"]) == (0, 0, 0)
-    assert (found["half"], found["wrong"]) == ([], [])
+    assert found["in"] >= found["once"] > TESTED  # test_faults.py waits until all are assigned
+    assert (found["twice"], found["aside"], found["half"]) == (0, 0, [])
     with closing(sqlite3.connect(home / "mlruns" / "mlflow.db")) as tracked:
         names = {row[0] for row in tracked.execute("SELECT DISTINCT key FROM metrics")}
     assert names >= {"round.makespan", "ingest.rows", "retrain.seconds", "promotion.difference", "event.promote"}
