@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
 _MANY_TASKS = 200  # above, a search that proves more than prices do is not worth its time
 _BOUND = {"kind": "dual", "target": 1.0}
+_FEW_BOUND = {"kind": "search", "effort": 1_000, "budget": 3_000}  # a better plan would not make the bound better
 
 
 @dataclass(frozen=True)
@@ -174,5 +175,5 @@ def _at_hand(release: Release, belief: Belief, clusters: Collection[str] | None)
 
 def _bound(problem: MatchingProblem, gamma: float, time_limit: float) -> float:
     """Seconds that no plan with mean reliability gamma undercuts, under the predictions."""
-    engine = "search" if problem.tasks <= _MANY_TASKS else _BOUND
+    engine = _FEW_BOUND if problem.tasks <= _MANY_TASKS else _BOUND
     return float(solve(problem.at(gamma), engine, time_limit=time_limit).lower_bound[0])
