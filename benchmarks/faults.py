@@ -390,7 +390,8 @@ class Suite:
             return [one.name for one in states] if all(one and one.is_final() for one in states) else []
 
         try:
-            return f"at once: {', '.join(self.until(ended, 'end of two trainings', RECOVERY_S))}"
+            # Both wait for slots of the worker behind what earlier faults have left in its queue.
+            return f"at once: {', '.join(self.until(ended, 'end of two trainings', 3 * RECOVERY_S))}"
         except TimeoutError as error:
             self.broken.append(str(error))
             raise
