@@ -66,9 +66,8 @@ class Search(Engine):
         fit = None if price is None else price[possible]
         level = rounds.gamma if price is not None else rounds.gamma - SLACK * (1 - 1e-3)
         regret, floor, q = _priced(rounds, fit)
-        unit = np.where(
-            floor > 0.0, floor, bound[possible]
-        )  # prices may bound nothing, a charge must be more than that
+        # Prices may bound nothing, but a charge must be more than that.
+        unit = np.where(floor > 0.0, floor, bound[possible])
         charge = 4.0 * (q + unit) if fit is None else fit
         T, A = (np.ascontiguousarray(values.swapaxes(1, 2), np.float64) for values in (rounds.T, rounds.A))
         zeta = np.zeros((0, 0)) if rounds.zeta is None else rounds.zeta
