@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -50,6 +51,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         drawn = Drawn(options)
         service = Service(options.model, Path(folder), drawn)
+        gc.freeze()  # the client's stops are not the service's
         try:
             print(f"release {service.version}: {options.tasks} tasks × {options.clusters} clusters")
             print(f"{options.rate:g} requests a second for {options.seconds:g} s each, {os.cpu_count()} cores\n")

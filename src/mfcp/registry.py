@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -98,6 +99,7 @@ def explain(error: ValidationError) -> str:
     return "; ".join(parts)
 
 
+@cache
 def import_members(package: str) -> None:
     """Import every module of a family's package, so that its members register themselves."""
     module = importlib.import_module(package)

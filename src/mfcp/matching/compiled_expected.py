@@ -244,3 +244,80 @@ def improve_range(
                 if met:
                     break
             current[:] = plan[b]
+
+
+@kernel
+def _pays(mean, variance, own, own_variance, k, load, spread, count, zeta, unit, rest, enough):
+    """Whether the cost is below `enough` with a time of these moments on cluster k; `rest` is the shortfall's part."""
+    load[k] = mean + own
+    spread[k] = variance + own_variance
+    return _span(load, spread, count, zeta) / unit + rest < enough
+
+
+@kernel(
+    "void(f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8, f8, f8, i8[::1], i8[::1], i8, f8, f8[:,:,::1])",
+)
+def move_tasks(time, variance, A, a_variance, zeta, gamma, unit, charge, plan, tasks, halvings, nothing, value):
+    """What moving each of some tasks, alone, does to a round's cost, and where it would begin to pay.
+
+    Args:
+        time, variance, A, a_variance: (N, M), time inf where not allowed.
+        zeta: (M, N + 1), or (0, 0).
+        gamma, unit, charge: as in `improve_range`, of the round.
+        plan: (N,).
+        tasks: (n,).
+        halvings: of [0, 1] in the search for where a move begins to pay.
+        nothing: relative change of the cost that is rounding.
+        value: (4, M, n) expected makespan and cost with the move, and the least share of its time saved and the least
+            success with which it pays; nan where it cannot go, and where it never pays.
+    """
+    N, M = time.shape
+    load, spread, count, sums = np.empty(M), np.empty(M), np.empty(M, np.int64), np.empty(2)
+    for at in range(len(tasks)):
+        j = tasks[at]
+        home = plan[j]
+        _totals(time, variance, A, a_variance, plan, load, spread, count, sums)
+        span = _span(load, spread, count, zeta)
+        now = span / unit + charge * _miss(sums[0], sums[1], N, gamma, -1.0)
+        enough = now - nothing * max(1.0, now)
+        load[home], spread[home] = load[home] - time[j, home], max(spread[home] - variance[j, home], 0.0)
+        count[home] -= 1
+        others, doubt = sums[0] - A[j, home], sums[1] - a_variance[j, home]
+        for k in range(M):
+            value[:, k, at] = np.nan
+            if time[j, k] == np.inf:
+                continue
+            t, v, a, q = time[j, k], variance[j, k], A[j, k], doubt + a_variance[j, k]
+            mean, var = load[k], spread[k]
+            count[k] += 1
+            load[k], spread[k] = mean + t, var + v
+            span = _span(load, spread, count, zeta)
+            rest = charge * _miss(others + a, q, N, gamma, -1.0)
+            cost = span / unit + rest
+            value[0, k, at], value[1, k, at] = span, cost
+            if cost < enough:
+                value[2, k, at], value[3, k, at] = 0.0, a
+            else:
+                where = (mean, var)
+                arrays = (k, load, spread, count, zeta, unit, rest, enough)
+                if _pays(*where, 0.0, 0.0, *arrays):
+                    low, high = 0.0, 1.0
+                    for _ in range(halvings):
+                        middle = 0.5 * (low + high)
+                        left = 1.0 - middle
+                        if _pays(*where, left * t, left * left * v, *arrays):
+                            high = middle
+                        else:
+                            low = middle
+                    value[2, k, at] = high
+                if span / unit + charge * _miss(others + 1.0, q, N, gamma, -1.0) < enough:
+                    low, high = a, 1.0
+                    for _ in range(halvings):
+                        middle = 0.5 * (low + high)
+                        if span / unit + charge * _miss(others + middle, q, N, gamma, -1.0) < enough:
+                            high = middle
+                        else:
+                            low = middle
+                    value[3, k, at] = high
+            load[k], spread[k] = mean, var
+            count[k] -= 1

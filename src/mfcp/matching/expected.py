@@ -27,6 +27,7 @@ _MANY_TASKS = 200  # above it plans start from the certified engine at several t
 _STEP = 0.8  # between those targets, in deviations of the plan's reliability
 _TARGETS = 3  # at most
 _START = {"kind": "dual", "target": 1e-3, "effort": 0.3}  # all work takes twice the time, and no less cost after polish
+_FEW_START = {"kind": "search", "effort": 20_000, "budget": 3_000}  # likewise
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def _start(point: MatchingProblem) -> str | dict[str, Any]:
     """The engine of the point plan: milliseconds, as what follows is worth; the means are not known better."""
     if point.tasks > _MANY_TASKS:
         return _START
-    return "auto" if few_plans(point) else "search"
+    return "auto" if few_plans(point) else _FEW_START
 
 
 def cost_bound(moments: Moments, unit: Floats, *, price: float) -> Floats:

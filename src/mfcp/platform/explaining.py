@@ -14,8 +14,6 @@ from mfcp.release.decision import intervals
 from mfcp.rules.base import Belief
 from mfcp.rules.expected_cost import moments_of
 
-_ENTRIES = 4_000_000  # (clusters, moves) worked on at once
-
 
 @dataclass(frozen=True)
 class Option:
@@ -128,7 +126,7 @@ def explain(
         DataError: a task to explain that is not in the round, or a plan that uses a pair that is not allowed.
         InfeasibleError: a task that no cluster online may run.
     """
-    M, N = belief.T.shape[1:]
+    N = belief.T.shape[2]
     position = {name: j for j, name in enumerate(task_id)}
     unknown = [name for name in tasks or () if name not in position]
     if unknown:
@@ -144,24 +142,21 @@ def explain(
     unit = float(makespan(plan, point.T[0], point.zeta))
     prices = relaxed_prices(point, price=price * unit, cluster_id=cluster_id)
     chosen = np.array([position[name] for name in (task_id if tasks is None else tasks)], np.int64)
-    step = max(1, _ENTRIES // (M * M))
+    numbers = _numbers(belief, plan, chosen, evaluate_moves(moments, plan, chosen, price=price, unit=unit))
     found = []
-    for low in range(0, len(chosen), step):
-        part = chosen[low : low + step]
-        numbers = _numbers(belief, plan, part, evaluate_moves(moments, plan, part, price=price, unit=unit))
-        for k, j in enumerate(part):
-            options = [
-                Option(
-                    cluster_id=name,
-                    chosen=bool(i == plan[j]),
-                    allowed=bool(belief.allowed[0, i, j]),
-                    online=bool(here[i]),
-                    **{field: value[i][k] for field, value in numbers.items()},
-                )
-                for i, name in enumerate(cluster_id)
-            ]
-            options.sort(key=lambda o: (not o.allowed, not o.online, o.cost_change or 0.0, not o.chosen))
-            found.append(Explanation(task_id[j], cluster_id[plan[j]], tuple(options), prices))
+    for k, j in enumerate(chosen):
+        options = [
+            Option(
+                cluster_id=name,
+                chosen=bool(i == plan[j]),
+                allowed=bool(belief.allowed[0, i, j]),
+                online=bool(here[i]),
+                **{field: value[i][k] for field, value in numbers.items()},
+            )
+            for i, name in enumerate(cluster_id)
+        ]
+        options.sort(key=lambda o: (not o.allowed, not o.online, o.cost_change or 0.0, not o.chosen))
+        found.append(Explanation(task_id[j], cluster_id[plan[j]], tuple(options), prices))
     return found
 
 

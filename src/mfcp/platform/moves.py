@@ -7,14 +7,14 @@ that cost. Prices are of the relaxation, in which tasks may be divided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mfcp.errors import SolverError
-from mfcp.matching.expected import Moments, expected_maximum, expected_shortfall
-from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem
+from mfcp.matching.expected import Moments
+from mfcp.matching.problem import Floats, Ints, MatchingProblem
 
 _HALVINGS = 18  # of [0, 1]: factors to 4e-6
 _NOTHING = 1e-9  # relative change of the cost that is rounding
@@ -106,67 +106,35 @@ def evaluate_moves(moments: Moments, plan: Ints, tasks: Ints, *, price: float, u
     Args:
         moments: beliefs about one round, B = 1.
         plan: (N,) cluster of each task.
-        tasks: (n,) positions of those to move. Work and memory are M² n.
+        tasks: (n,) positions of those to move. Work is M² n.
         price: of a unit of missing reliability, in units.
         unit: seconds.
     """
-    M, N = moments.time.shape[1:]
-    everyone, target, column = np.arange(N), np.arange(M), np.arange(len(tasks))
-    t, v = (np.where(moments.allowed, x, 0.0)[0] for x in (moments.time, moments.time_variance))
-    a, q = moments.reliability[0], moments.reliability_variance[0]
-    left = plan[tasks]
-    shape = (M, len(tasks), M)
+    from mfcp.matching.compiled_expected import move_tasks
 
-    def of_clusters(values: Floats) -> Floats:
-        """(M, n, M) what every cluster has in all; of which task, and where that goes, makes the difference below."""
-        summed: Floats = np.bincount(plan, values, minlength=M).astype(np.float64)
-        return np.broadcast_to(summed[:, None, None], shape).copy()
+    def turned(values: Floats, shut: float) -> Floats:
+        """(N, M)."""
+        own = np.broadcast_to(values, moments.time.shape)[0]
+        return np.ascontiguousarray(np.where(moments.allowed[0], own, shut).T, np.float64)
 
-    mean, variance = of_clusters(t[plan, everyone]), of_clusters(v[plan, everyone])
-    number = of_clusters(np.ones(N)).astype(np.int64)
-    mean[left, column] -= t[left, tasks][:, None]
-    variance[left, column] = np.maximum(variance[left, column] - v[left, tasks][:, None], 0.0)
-    number[left, column] -= 1
-    number[target, :, target] += 1
-
-    def span(scale: Floats) -> Floats:
-        """(M, n) expected makespans with the times of the moves scaled."""
-        loads, spread = mean.copy(), variance.copy()
-        loads[target, :, target] += scale * t[:, tasks]
-        spread[target, :, target] += scale**2 * v[:, tasks]
-        if moments.zeta is not None:
-            factor = moments.zeta[target[:, None, None], number]
-            loads, spread = loads * factor, spread * factor**2
-        flat = expected_maximum(loads.reshape(1, M, -1), spread.reshape(1, M, -1))
-        result: Floats = flat.reshape(len(tasks), M).T
-        return result
-
-    others = a[plan, everyone].sum() - a[left, tasks]  # (n,)
-    doubt = (q[plan, everyone].sum() - q[left, tasks] + q[:, tasks]) / N**2
-
-    def short(success: Floats) -> Floats:
-        """(M, n) expected shortfalls with these probabilities of the moves."""
-        return expected_shortfall((others + success) / N, doubt, moments.gamma)
-
-    spans, shorts = span(np.ones(shape[:2])), short(a[:, tasks])
-    costs = spans / unit + price * shorts
-    now = costs[left, column]
-    enough = now - _NOTHING * np.maximum(1.0, now)
-    saved = _least(lambda share: span(1.0 - share) / unit + price * shorts < enough, np.zeros(shape[:2]))
-    needed = _least(lambda success: spans / unit + price * short(success) < enough, a[:, tasks])
-    closed = ~moments.allowed[0][:, tasks]
-    values = (spans - spans[left, column], (a[:, tasks] - a[left, tasks]) / N, costs - now, 1.0 - saved, needed)
-    return Moves(*(np.where(closed, np.nan, value) for value in values))
-
-
-def _least(pays: Callable[[Floats], Bools], start: Floats) -> Floats:
-    """The least value from `start` up to 1 at which a move pays, nan where it does not even at 1."""
-    low, high = start, np.ones(start.shape)
-    never, at_once = ~pays(high), pays(low)
-    if never.all():
-        return np.full(start.shape, np.nan)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        enough = pays(middle)
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.where(never, np.nan, np.where(at_once, start, high))
+    tasks, value = np.ascontiguousarray(tasks, np.int64), np.empty((4, moments.time.shape[1], len(tasks)))
+    move_tasks(
+        turned(moments.time, np.inf),
+        turned(moments.time_variance, 0.0),
+        turned(moments.reliability, 0.0),
+        turned(moments.reliability_variance, 0.0),
+        np.zeros((0, 0)) if moments.zeta is None else np.ascontiguousarray(moments.zeta, np.float64),
+        float(moments.gamma[0]),
+        unit,
+        price,
+        np.ascontiguousarray(plan, np.int64),
+        tasks,
+        _HALVINGS,
+        _NOTHING,
+        value,
+    )
+    spans, costs, saved, needed = value
+    left, column = plan[tasks], np.arange(len(tasks))
+    success = np.where(moments.allowed[0], moments.reliability[0], np.nan)[:, tasks]
+    changes = (success - success[left, column]) / len(plan)
+    return Moves(spans - spans[left, column], changes, costs - costs[left, column], 1.0 - saved, needed)

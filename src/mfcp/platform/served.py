@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from mfcp.data.coercion import coerce
-from mfcp.data.schema import TASKS
+from mfcp.data.schema import EDGES, NODES, TASKS, Table
 from mfcp.errors import MfcpError
 from mfcp.platform.explaining import explain
 from mfcp.platform.models import Models
@@ -134,9 +134,17 @@ class Champion:
 
 
 def _try_out(release: Release) -> None:
-    """Decide and explain a round of nothing in particular: it works, and what is compiled at first use is."""
-    frame = pd.DataFrame({"task_id": [str(k) for k in range(20)]}, columns=[c.name for c in TASKS.columns])
-    decision = decide(release, {"tasks": coerce(TASKS, frame).frame}, time_limit=1.0)
+    """Decide and explain a round of nothing in particular: it works, and what is compiled or imported at first is."""
+    rows: dict[Table, dict[str, Any]] = {
+        TASKS: {"task_id": [str(k) for k in range(20)], "graph_id": ["chain"] * 20},
+        NODES: {"graph_id": ["chain"] * 2, "node_id": [0, 1], "op": "relu", "flops": 1.0, "output_numel": 1},
+        EDGES: {"graph_id": ["chain"], "src": [0], "dst": [1]},
+    }
+    tables = {
+        table.name: coerce(table, pd.DataFrame(own, columns=[c.name for c in table.columns])).frame
+        for table, own in rows.items()
+    }
+    decision = decide(release, tables, time_limit=1.0)
     explain(
         decision.belief,
         decision.assignment,

@@ -50,7 +50,7 @@ class CrossFitted(Forecaster):
             advance=advance,
         )
         with torch.no_grad():
-            values = (x.numpy().reshape(S, F, *x.shape[1:]) for x in (heads.log_time(Z), heads(Z)[1]))
+            values = (x.numpy().reshape(S, F, *x.shape[1:]) for x in heads.log_forward(Z))
         log_t, a = (out_of_fold(x, lessons.fold) for x in values)
         return Forecast(_Mean(heads, F), log_t, a)
 
@@ -82,5 +82,5 @@ class _Mean(nn.Module):
         """Z (S, n, d) → mean log seconds and probabilities, each (S, M, n)."""
         F = int(self.folds)
         repeated = Z.repeat_interleave(F, 0)
-        log_t, a = self.heads.log_time(repeated), self.heads(repeated)[1]
+        log_t, a = self.heads.log_forward(repeated)
         return tuple(x.reshape(len(Z), F, *x.shape[1:]).mean(1) for x in (log_t, a))  # type: ignore[return-value]

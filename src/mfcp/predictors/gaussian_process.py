@@ -19,7 +19,7 @@ from mfcp.predictors.forecast import Forecast, Forecaster, Lessons
 
 _UNKNOWN = 1e6  # noise variance of a label that is not there, in units of the labels' variance
 _JITTER = 1e-6
-_BLOCK = 1_000_000  # covariances computed at once
+_BLOCK = 60_000  # covariances computed at once: what stays in a core's cache
 _LINEAR, _NOISE = math.log(0.3), math.log(0.05)  # centres of the priors of log variances, in the same units
 _LOW, _HIGH = 1e-3, 1 - 1e-3  # probabilities stay inside
 
@@ -153,10 +153,8 @@ class _Kernel(nn.Module):
         inverse = (-self.length).exp()[..., None, :]
         x, y = X * inverse, Y * inverse
         square = (x**2).sum(-1)[..., :, None] + (y**2).sum(-1)[..., None, :] - 2 * x @ y.transpose(-1, -2)
-        r = (5 * square.clamp_min(1e-12)).sqrt()
-        matern = (1 + r + r**2 / 3) * (-r).exp()
         straight = (X * self.linear.exp()[..., None, :]) @ Y.transpose(-1, -2)
-        covariance: Tensor = self.signal.exp()[..., None, None] * matern + straight + 1.0
+        covariance: Tensor = self.signal.exp()[..., None, None] * _matern(square) + straight + 1.0
         return covariance
 
     def surprise(self) -> Tensor:
@@ -174,28 +172,58 @@ class _Processes(nn.Module):
     alpha: Tensor
     mean: Tensor
     sd: Tensor
+    of_inverse: Tensor
+    of_scaled: Tensor
+    of_square: Tensor
+    of_smooth: Tensor
+    of_slope: Tensor
+    of_level: Tensor
 
     def __init__(self, kernel: _Kernel, X: Tensor, alpha: Tensor, mean: Tensor, sd: Tensor) -> None:
         super().__init__()
         self.kernel = kernel
         for name, value in (("X", X), ("alpha", alpha), ("mean", mean), ("sd", sd)):
             self.register_buffer(name, value)
+        # What does not depend on the tasks to predict: k(z, X) alpha = Matérn(z, X) smooth + slope · z + level.
+        inverse = (-kernel.length).exp()
+        scaled = torch.einsum("snd,spd->spdn", X, inverse).contiguous()
+        parts = {
+            "inverse": inverse,
+            "scaled": scaled,
+            "square": (scaled**2).sum(2, keepdim=True),
+            "smooth": (kernel.signal.exp()[..., None] * alpha)[..., None],
+            "slope": kernel.linear.exp() * (alpha @ X),
+            "level": alpha.sum(2, keepdim=True),
+        }
+        for name, value in parts.items():
+            self.register_buffer(f"of_{name}", value, persistent=False)
 
     def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
         """Z (S, n, d) → log seconds and probabilities, each (S, M, n)."""
-        return self.scaled(torch.stack([self._standard(s, z) for s, z in enumerate(Z)]))
+        size = max(1, _BLOCK // (self.alpha.shape[1] * self.alpha.shape[2]))
+        blocks = (
+            torch.cat([self._standard(s, part) for part in torch.split(z, size)], dim=-1) for s, z in enumerate(Z)
+        )
+        return self.scaled(torch.stack(list(blocks)))
 
     def _standard(self, seed: int, z: Tensor) -> Tensor:
-        """(2M, n) of one seed, in blocks of tasks whose covariances fit into the processor's caches."""
-        kernel, X, alpha = self.kernel.of(seed), self.X[seed], self.alpha[seed][..., None]
-        size = max(1, _BLOCK // (len(alpha) * len(X)))
-        return torch.cat([(kernel(part, X) @ alpha)[..., 0] for part in torch.split(z, size)], dim=-1)
+        """(2M, n) of one seed."""
+        x = z * self.of_inverse[seed][:, None]
+        square = torch.baddbmm((x**2).sum(-1, keepdim=True) + self.of_square[seed], x, self.of_scaled[seed], alpha=-2)
+        curved = torch.bmm(_matern(square), self.of_smooth[seed])[..., 0]
+        return curved + self.of_slope[seed] @ z.T + self.of_level[seed]
 
     def scaled(self, standard: Tensor) -> tuple[Tensor, Tensor]:
         """Log seconds and probabilities from standardised values (S, 2M, n)."""
         values = standard * self.sd[..., None] + self.mean[..., None]
         log_t, a = values.chunk(2, dim=1)
         return log_t, a.clamp(_LOW, _HIGH)
+
+
+def _matern(square: Tensor) -> Tensor:
+    """Matérn-5/2 of squared distances in lengths (Eq. (4.17) of [Rasmussen2006]_)."""
+    r = (5 * square.clamp_min(1e-12)).sqrt()
+    return torch.addcmul(1 + r, r, r, value=1 / 3) * (-r).exp()
 
 
 def _left_out(inverse: Tensor, weights: Tensor, y: Tensor, fold: Ints) -> Tensor:

@@ -56,14 +56,18 @@ class Heads(nn.Module):
         mean = (torch.where(known, A, 0.0) * weight).sum(-1) / count
         self.logit.copy_(torch.logit(mean.clamp(0.01, 0.99)))
 
-    def log_time(self, Z: Tensor) -> Tensor:
-        """(K, M, n) predicted log seconds for features Z (K, n, d), within 10 deviations of the training labels."""
-        predicted: Tensor = self.centre[..., None] + self.spread[..., None] * self.time(Z).clamp(-10.0, 10.0)
-        return predicted
+    def log_forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
+        """Predicted log seconds and success probabilities, each (K, M, n), for features Z (K, n, d).
+
+        Log seconds stay within 10 deviations of the training labels.
+        """
+        log_t = self.centre[..., None] + self.spread[..., None] * self.time(Z).clamp(-10.0, 10.0)
+        return log_t, torch.sigmoid(self.logit[..., None] + self.reliability(Z))
 
     def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
         """Predicted seconds and success probabilities, each (K, M, n), for features Z (K, n, d)."""
-        return self.log_time(Z).exp(), torch.sigmoid(self.logit[..., None] + self.reliability(Z))
+        log_t, a = self.log_forward(Z)
+        return log_t.exp(), a
 
 
 def fit(
@@ -99,7 +103,7 @@ def fit(
     parts = {"train": _Part.of(Z, T, A, train), "validation": _Part.of(Z, T, A, validation)}
 
     def errors(part: _Part) -> tuple[Tensor, Tensor]:
-        log_t, a = heads.log_time(part.Z), torch.sigmoid(heads.logit[..., None] + heads.reliability(part.Z))
+        log_t, a = heads.log_forward(part.Z)
         gap = log_t - part.T.log() if loss == "log_time" else (log_t.exp() - part.T) / parts["train"].mean_time
         return part.mean(gap**2), part.mean((a - part.A) ** 2)
 
