@@ -12,11 +12,12 @@ from prefect import flow, get_run_logger  # noqa: E402
 
 from flows import workspace  # noqa: E402
 from flows.checkout import only_one  # noqa: E402
+from flows.late import stand_in  # noqa: E402
 from mfcp.platform import inbox  # noqa: E402
 from mfcp.platform.home import home_folder, open_store  # noqa: E402
 
 
-@flow(name="mfcp-ingest", persist_result=False)
+@flow(name="mfcp-ingest", persist_result=False, on_running=[stand_in])
 def ingest(home: str = "", lock_wait_s: float = 60.0) -> dict[str, int]:
     """Take what waits in the inbox into the log, its rows or the delivery itself into quarantine where they are bad.
 

@@ -13,6 +13,7 @@ switch_off()  # before Prefect is imported: it reads its settings then
 from prefect import flow, get_run_logger  # noqa: E402
 from prefect.events import emit_event  # noqa: E402
 
+from flows.late import stand_in  # noqa: E402
 from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
 from mfcp.platform.models import Models  # noqa: E402
 from mfcp.platform.outbox import deliver  # noqa: E402
@@ -20,7 +21,7 @@ from mfcp.platform.rounds import match_round  # noqa: E402
 from mfcp.platform.store import Store  # noqa: E402
 
 
-@flow(name="mfcp-match", persist_result=False)
+@flow(name="mfcp-match", persist_result=False, on_running=[stand_in])
 def match(home: str = "", deliver_from: int = 25) -> dict[str, Any]:
     """Assign what is pending, by the champion, under section platform.match of the platform's params.yaml.
 

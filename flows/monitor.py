@@ -14,13 +14,14 @@ from prefect.events import emit_event  # noqa: E402
 from prefect.exceptions import ObjectNotFound  # noqa: E402
 
 from flows import workspace  # noqa: E402
+from flows.late import stand_in  # noqa: E402
 from flows.match import send  # noqa: E402
 from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
 from mfcp.platform.models import Models  # noqa: E402
 from mfcp.platform.monitoring import Health, look, record  # noqa: E402
 
 
-@flow(name="mfcp-monitor", persist_result=False)
+@flow(name="mfcp-monitor", persist_result=False, on_running=[stand_in])
 def monitor(home: str = "", deployment: str = "mfcp-retrain/retrain", lock_wait_s: float = 60.0) -> dict[str, float]:
     """Compare what was predicted with what came back; a new alarm is an event and asks once for a training.
 

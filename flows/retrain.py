@@ -18,6 +18,7 @@ switch_off()  # before Prefect is imported: it reads its settings then
 from prefect import flow, get_run_logger  # noqa: E402
 
 from flows import checkout, workspace  # noqa: E402
+from flows.late import stand_in  # noqa: E402
 from flows.pipeline import reproduce  # noqa: E402
 from mfcp.errors import DataError  # noqa: E402
 from mfcp.platform.home import home_folder, open_store  # noqa: E402
@@ -29,7 +30,7 @@ TARGET = "release"
 RELEASE = Path("data") / "release"
 
 
-@flow(name="mfcp-retrain", persist_result=False)
+@flow(name="mfcp-retrain", persist_result=False, on_running=[stand_in])
 def retrain(
     home: str = "",
     promote: bool = True,
