@@ -37,7 +37,7 @@ DOORS = {
     "mlflow": {"src/mfcp/tracking.py"},
     "great_expectations": {"src/mfcp/data/validation.py"},
     "prefect": {
-        f"flows/{name}.py" for name in ("ingest", "loop", "match", "monitor", "pipeline", "promote", "retrain")
+        f"flows/{name}.py" for name in ("ingest", "late", "loop", "match", "monitor", "pipeline", "promote", "retrain")
     },
     "sqlalchemy": {f"src/mfcp/platform/{name}.py" for name in ("database", "schema", "store")},
     "fastapi": {"src/mfcp/platform/api.py"},
