@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prefect import get_client
-from prefect.client.schemas.filters import FlowRunFilter
-from prefect.states import Cancelled
+from mfcp.telemetry import switch_off
+
+switch_off()  # before Prefect is imported: it reads its settings then
+
+from prefect import get_client  # noqa: E402
+from prefect.client.schemas.filters import FlowRunFilter  # noqa: E402
+from prefect.states import Cancelled  # noqa: E402
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Hook `on_running`: cancel the late runs of the same deployment that only a schedule has asked for.
+    """Hook `on_running`: cancel late runs of the same deployment and parameters that only a schedule has asked for.
 
     Each would start a process to find nothing left to do, and keep what people and alarms have asked for waiting for a
     slot of the worker. Prefect's own limits of concurrency would do it, but a run that is killed keeps its place there
@@ -28,5 +32,5 @@ def stand_in(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None
     }
     with get_client(sync_client=True) as client:
         for late in client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(wanted)):
-            if late.auto_scheduled:
+            if late.auto_scheduled and late.parameters == flow_run.parameters:
                 client.set_flow_run_state(late.id, Cancelled(message=f"late; {flow_run.name} does its work"))
