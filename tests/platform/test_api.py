@@ -50,6 +50,7 @@ def serving(champion, rules=None, token=None):
     app = create_app(champion, rules or ServeRules(), token=token)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        listener.listen()  # a client waits for a server that is still starting, instead of being refused
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -285,7 +286,7 @@ def test_the_champion_of_the_moment_answers_and_a_damaged_one_does_not(tmp_path,
 
 
 def test_the_collector_looks_past_what_is_there_to_stay(releases):
-    """torch, pandas and the release are half a million objects; to look through them would stop a request for 0.3 s."""
+    """torch, pandas and the release are many objects, and to look through them would stop a request for long."""
     gc.unfreeze()
     with serving(Champion.of_folder(releases[0], graphs=10)) as client:
         until(lambda: ready(client))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from types import GenericAlias
 from typing import Any
 
 import numpy as np
-import orjson
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -185,4 +185,4 @@ def _plan(decision: Decision, offline: list[str]) -> dict[str, Any]:
 
 def _bytes(answer: dict[str, Any]) -> bytes:
     """JSON, made where it keeps no other request waiting."""
-    return orjson.dumps(answer)
+    return json.dumps(answer, allow_nan=False).encode()

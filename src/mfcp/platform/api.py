@@ -210,7 +210,7 @@ async def _watch(champion: Champion, meters: Meters) -> None:
 
 
 def _settle() -> None:
-    """Have the collector look past what is there to stay: half a million objects, else a stop of 0.3 s again and again.
+    """Have the collector look past what is there to stay: torch, pandas, the release; else it stops requests for long.
 
     What the last release left behind is looked at once more before.
     """
