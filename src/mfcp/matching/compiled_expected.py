@@ -273,13 +273,13 @@ def move_tasks(time, variance, A, a_variance, zeta, gamma, unit, charge, plan, t
     """
     N, M = time.shape
     load, spread, count, sums = np.empty(M), np.empty(M), np.empty(M, np.int64), np.empty(2)
+    _totals(time, variance, A, a_variance, plan, load, spread, count, sums)
+    now = _cost(load, spread, count, sums, zeta, unit, N, gamma, -1.0, charge)
+    enough = now - nothing * max(1.0, now)
     for at in range(len(tasks)):
         j = tasks[at]
         home = plan[j]
-        _totals(time, variance, A, a_variance, plan, load, spread, count, sums)
-        span = _span(load, spread, count, zeta)
-        now = span / unit + charge * _miss(sums[0], sums[1], N, gamma, -1.0)
-        enough = now - nothing * max(1.0, now)
+        home_load, home_spread = load[home], spread[home]
         load[home], spread[home] = load[home] - time[j, home], max(spread[home] - variance[j, home], 0.0)
         count[home] -= 1
         others, doubt = sums[0] - A[j, home], sums[1] - a_variance[j, home]
@@ -321,3 +321,5 @@ def move_tasks(time, variance, A, a_variance, zeta, gamma, unit, charge, plan, t
                     value[3, k, at] = high
             load[k], spread[k] = mean, var
             count[k] -= 1
+        load[home], spread[home] = home_load, home_spread
+        count[home] += 1

@@ -219,20 +219,7 @@ def _improved(
     from mfcp.matching.fast import over_rounds
 
     B, M, N = moments.time.shape
-    allowed = np.broadcast_to(moments.allowed, moments.time.shape).swapaxes(1, 2)
-
-    def turned(values: Floats, shut: float) -> Floats:
-        return np.ascontiguousarray(np.where(allowed, np.swapaxes(values, 1, 2), shut), np.float64)
-
-    given = (
-        turned(moments.time, np.inf),
-        turned(moments.time_variance, 0.0),
-        turned(moments.reliability, 0.0),
-        turned(moments.reliability_variance, 0.0),
-        np.zeros((0, 0)) if moments.zeta is None else np.ascontiguousarray(moments.zeta),
-        np.array(moments.gamma, np.float64),
-        np.array(unit, np.float64),
-    )
+    given = (*kernel_inputs(moments), np.array(moments.gamma, np.float64), np.array(unit, np.float64))
     plan, cost, held = np.ascontiguousarray(start, np.int64).copy(), np.empty(B), np.zeros(B, bool)
     kicks = min(_KICKS // N, max(_LEAST_KICKS, _PAIRED_KICKS // N**2))
 
@@ -242,6 +229,25 @@ def _improved(
 
     over_rounds(work, B, 100 * M * N)
     return plan, cost, held
+
+
+def kernel_inputs(moments: Moments) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Times, their variances, reliabilities and theirs, each (B, N, M), and zeta, as `compiled_expected` takes them.
+
+    Where a pair is not allowed the time is inf and the rest 0; zeta is (0, 0) where there is none.
+    """
+    allowed = np.broadcast_to(moments.allowed, moments.time.shape).swapaxes(1, 2)
+
+    def turned(values: Floats, shut: float) -> Floats:
+        return np.ascontiguousarray(np.where(allowed, np.swapaxes(values, 1, 2), shut), np.float64)
+
+    return (
+        turned(moments.time, np.inf),
+        turned(moments.time_variance, 0.0),
+        turned(moments.reliability, 0.0),
+        turned(moments.reliability_variance, 0.0),
+        np.zeros((0, 0)) if moments.zeta is None else np.ascontiguousarray(moments.zeta),
+    )
 
 
 def _picked(values: Floats, plan: Ints) -> Floats:

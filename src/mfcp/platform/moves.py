@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfcp.errors import SolverError
-from mfcp.matching.expected import Moments
+from mfcp.matching.expected import Moments, kernel_inputs
 from mfcp.matching.problem import Floats, Ints, MatchingProblem
 
 _HALVINGS = 18  # of [0, 1]: factors to 4e-6
@@ -112,27 +112,11 @@ def evaluate_moves(moments: Moments, plan: Ints, tasks: Ints, *, price: float, u
     """
     from mfcp.matching.compiled_expected import move_tasks
 
-    def turned(values: Floats, shut: float) -> Floats:
-        """(N, M)."""
-        own = np.broadcast_to(values, moments.time.shape)[0]
-        return np.ascontiguousarray(np.where(moments.allowed[0], own, shut).T, np.float64)
-
+    *beliefs, zeta = kernel_inputs(moments)
     tasks, value = np.ascontiguousarray(tasks, np.int64), np.empty((4, moments.time.shape[1], len(tasks)))
-    move_tasks(
-        turned(moments.time, np.inf),
-        turned(moments.time_variance, 0.0),
-        turned(moments.reliability, 0.0),
-        turned(moments.reliability_variance, 0.0),
-        np.zeros((0, 0)) if moments.zeta is None else np.ascontiguousarray(moments.zeta, np.float64),
-        float(moments.gamma[0]),
-        unit,
-        price,
-        np.ascontiguousarray(plan, np.int64),
-        tasks,
-        _HALVINGS,
-        _NOTHING,
-        value,
-    )
+    weights = (float(moments.gamma[0]), unit, price)
+    plan = np.ascontiguousarray(plan, np.int64)
+    move_tasks(*(own[0] for own in beliefs), zeta, *weights, plan, tasks, _HALVINGS, _NOTHING, value)
     spans, costs, saved, needed = value
     left, column = plan[tasks], np.arange(len(tasks))
     success = np.where(moments.allowed[0], moments.reliability[0], np.nan)[:, tasks]
