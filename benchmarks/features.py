@@ -27,6 +27,7 @@ import numpy as np
 from figures import plot
 from numpy.typing import NDArray
 from steps import (
+    FAMILIES,
     FOLDS,
     Log,
     boosted,
@@ -271,6 +272,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder in the log schema, with graphs and batch sizes of runs")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--members", type=int, default=TimingRules().members, help="networks in a mean")
+    parser.add_argument(
+        "--families",
+        choices=FAMILIES,
+        default="models",
+        help="what a fold keeps together; versions: swin, swinv2 apart",
+    )
     parser.add_argument("--quick", action="store_true", help="one fold of the first seed, one network")
     parser.add_argument("--clusters", action="store_true", help="a row for every cluster, too")
     parser.add_argument("--tables", default="infer,curve,train", help="which to print")
@@ -281,7 +288,7 @@ def main() -> None:
         print("skipped: no measured graphs here; give a folder with --data")
         return
     seeds = [int(seed) for seed in arguments.seeds.split(",")][: 1 if arguments.quick else None]
-    graphs, logs, tables = read_log(arguments.data)
+    graphs, logs, tables = read_log(arguments.data, arguments.families)
     members = 1 if arguments.quick else arguments.members
     STATE.update(graphs=graphs, logs=logs, members=members, totals=totals(graphs), histograms=histograms(graphs))
     print_speed(tables, graphs, logs["infer"])

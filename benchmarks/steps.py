@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +39,17 @@ class Log:
         return folds(self.families, np.ones((1, len(self.families)), bool), FOLDS, (seed,))[0]
 
 
-def read_log(folder: Path) -> tuple[OperatorGraphs, dict[str, Log], dict[str, pd.DataFrame]]:
-    """All graphs of a folder in the log schema, and its tasks by phase."""
+def versioned_family(model: str) -> str:
+    """As `family_of`, but every version is a family of its own: swinv2_tiny is a swinv, swin_tiny a swin."""
+    found = re.search(re.escape(family_of(model)) + "[a-z]*", model.lower())
+    return found.group() if found else model
+
+
+FAMILIES: dict[str, Callable[[str], str]] = {"models": family_of, "versions": versioned_family}
+
+
+def read_log(folder: Path, families: str) -> tuple[OperatorGraphs, dict[str, Log], dict[str, pd.DataFrame]]:
+    """All graphs of a folder in the log schema, and its tasks by phase; `families` as in FAMILIES."""
     tables = read_tables(folder)
     graphs = build_graphs(tables["nodes"], tables["edges"])
     found = list(timed_steps(tables, graphs))
@@ -47,12 +57,15 @@ def read_log(folder: Path) -> tuple[OperatorGraphs, dict[str, Log], dict[str, pd
     for phase in ("infer", "train"):
         measured = [(machine, steps) for machine, own, steps in found if own == phase]
         if measured:
-            logs[phase] = _phase(graphs, tables["tasks"].set_index("task_id"), measured)
+            logs[phase] = _phase(graphs, tables["tasks"].set_index("task_id"), measured, FAMILIES[families])
     return graphs, logs, dict(tables)
 
 
 def _phase(
-    graphs: OperatorGraphs, tasks: pd.DataFrame, measured: list[tuple[dict[Hashable, Any], pd.DataFrame]]
+    graphs: OperatorGraphs,
+    tasks: pd.DataFrame,
+    measured: list[tuple[dict[Hashable, Any], pd.DataFrame]],
+    family: Callable[[str], str],
 ) -> Log:
     tasks = tasks[tasks.index.isin(np.concatenate([steps.index for _, steps in measured]))]
     seconds, batch = (
@@ -68,7 +81,7 @@ def _phase(
         )
         for machine, steps in measured
     )
-    families = np.array([family_of(model) for model in tasks["model"]])
+    families = np.array([family(model) for model in tasks["model"]])
     graph = graphs.positions(tasks["graph_id"].to_numpy(str))
     clusters = tuple(str(machine["cluster_id"]) for machine, _ in measured)
     return Log(clusters, accelerators, families, MeasuredSteps(graph, batch, seconds))

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matching.platforms import best_by_hand, built, holds, platforms, told
 
-from mfcp.errors import SettingsError
+from mfcp.errors import SettingsError, SolverError
 from mfcp.matching.exact import all_plans
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import Capacity, MatchingProblem, makespan, reliability
@@ -182,6 +183,28 @@ def test_unreachable_rounds_fall_back_to_the_least_charged_plan():
 def test_rounds_that_no_gamma_helps_stay_infeasible():
     problem = MatchingProblem(np.ones((2, 1, 2)), np.full((2, 1, 2), 0.5), [0.9, 0.2], capacities=[Capacity("n", 1, 1)])
     assert solve_or_fall_back(problem).status.tolist() == ["infeasible", "infeasible"]
+
+
+def test_where_highs_breaks_it_is_asked_again_without_presolve(monkeypatch):
+    """As in `vector::reserve`, which it raised out of a sub-MILP."""
+    rng = np.random.default_rng(4)
+    problem = MatchingProblem(rng.lognormal(size=(3, 9)), rng.uniform(0.7, 1.0, (3, 9)), 0.85)
+    expected = solve(problem, "milp")
+    real = scipy.optimize.milp
+
+    def breaks(*given, options, **more):
+        if options["presolve"] or always:
+            raise ValueError("vector::reserve")
+        return real(*given, options=options, **more)
+
+    monkeypatch.setattr(scipy.optimize, "milp", breaks)
+    always = False
+    again = solve(problem, "milp")
+    assert again.status == expected.status == "optimal"
+    assert again.objective == pytest.approx(float(expected.objective))
+    always = True
+    with pytest.raises(SolverError, match=r"HiGHS broke on a \(3, 9\) round: vector::reserve"):
+        solve(problem, "milp")
 
 
 def test_unknown_engine_is_named():

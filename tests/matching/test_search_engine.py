@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mfcp.errors import SettingsError
 from mfcp.matching.engines import search
+from mfcp.matching.engines.exact import Milp
 from mfcp.matching.engines.search import Search
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import Capacity, MatchingProblem
@@ -146,6 +147,19 @@ def test_many_rounds_go_to_it_and_fall_back_like_any():
     by_highs = solve_or_fall_back(problem, "milp")
     np.testing.assert_array_equal(by_search.status == "fallback", by_highs.status == "fallback")
     np.testing.assert_allclose(by_search.objective, by_highs.objective, rtol=5e-3)
+
+
+def test_how_a_round_falls_back_does_not_hang_on_how_many_others_do(monkeypatch):
+    """`auto` alone would give a few rounds to HiGHS, whose plan hangs on the clock."""
+    monkeypatch.setattr(Milp, "match_round", lambda *_, **__: pytest.fail("went to HiGHS"))
+    problem = rounds(3, 30, 20, 7, gamma=0.2)
+    beyond = problem.reachable_gamma() + 0.01
+    few = problem.at(np.where(np.arange(20) < 2, beyond, 0.2))
+    found, all_ = solve_or_fall_back(few), solve_or_fall_back(problem.at(beyond))
+    assert found.engine == "search"
+    np.testing.assert_array_equal(found.status == "fallback", np.arange(20) < 2)
+    np.testing.assert_array_equal(found.assignment[:2], all_.assignment[:2])
+    np.testing.assert_array_equal(found.objective[:2], all_.objective[:2])
 
 
 def test_one_cluster_single_precision_and_what_it_refuses():

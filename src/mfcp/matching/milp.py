@@ -83,13 +83,18 @@ class _Program:
         matrix = sparse.csr_array((value, (row, column)), shape=(len(self._low), columns))
         upper = np.concatenate([np.ones(self.pairs), self._upper])
         for presolve in (True, False):  # presolve may end without saying which of infeasible and unbounded it was
-            result = milp(
-                np.concatenate([cost, self._cost]),
-                constraints=LinearConstraint(matrix, self._low, self._high),
-                bounds=Bounds(np.zeros(columns), upper),
-                integrality=np.concatenate([np.ones(self.pairs), np.zeros(len(self._cost))]),
-                options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 0.0, "presolve": presolve},
-            )
+            try:
+                result = milp(
+                    np.concatenate([cost, self._cost]),
+                    constraints=LinearConstraint(matrix, self._low, self._high),
+                    bounds=Bounds(np.zeros(columns), upper),
+                    integrality=np.concatenate([np.ones(self.pairs), np.zeros(len(self._cost))]),
+                    options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 0.0, "presolve": presolve},
+                )
+            except (ValueError, RuntimeError) as error:  # HiGHS's own, as "vector::reserve" out of a sub-MILP
+                if not presolve:
+                    raise SolverError(f"HiGHS broke on a {self.shape} round: {error}") from error
+                continue
             if result.status != 4 or result.x is not None:
                 break
         if result.status == 2:

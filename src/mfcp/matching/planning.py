@@ -96,8 +96,11 @@ def solve_or_fall_back(
 
     Predictions may admit no feasible plan although the platform must still place the tasks; every method
     is treated alike by this rule. Status "fallback" marks such rounds; "infeasible" remain those that have no plan
-    even at gamma 0.
+    even at gamma 0. All rounds are solved by the engine that the batch asks for: chosen anew for a few of them, `auto`
+    might take one whose plans hang on the clock.
     """
+    import_members("mfcp.matching.engines")
+    engine = Engine.parse(engine).resolve(problem.flat(), None, time_limit)
     solution = solve(problem, engine, time_limit=time_limit)
     missing = solution.status == "infeasible"
     if not missing.any():
