@@ -6,7 +6,6 @@ that says *which* rows is computed in pandas from the same rules, and the two mu
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from mfcp.data.tables import Tables, check_columns
 from mfcp.errors import DataError, MfcpError
 from mfcp.files import replacing, write_json
 from mfcp.matching.problem import Bools
+from mfcp.telemetry import switch_off
 
 ROWS_AT_ONCE = 500_000  # Great Expectations copies what it checks: 1e7 rows in one piece take 3 GB
 
@@ -213,7 +213,7 @@ def _expectation(gx: Any, table: Table, finding: Finding) -> Any:
 
 def _great_expectations() -> Any:
     """The package, imported when first needed (seconds) and with its telemetry off."""
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    switch_off()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # it imports sre_parse, deprecated in Python 3.11
         import great_expectations as gx
