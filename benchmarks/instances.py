@@ -55,6 +55,12 @@ def pareto(M: int, N: int, seed: int) -> Instance:
     return unrelated(1.0 + rng.pareto(1.5, N), rng.lognormal(0, 0.4, M), 0.3, 0.6, rng)
 
 
+def extreme(M: int, N: int, seed: int) -> Instance:
+    """Log-normal sizes, sigma 1.7; affinity 0.3: a few tasks may be longer than all the others need."""
+    rng = np.random.default_rng([seed, M, N, 8])
+    return unrelated(rng.lognormal(0, 1.7, N), rng.lognormal(0, 0.4, M), 0.3, 0.6, rng)
+
+
 def identical(M: int, N: int, seed: int) -> Instance:
     """All tasks alike: every price is a tie."""
     rng = np.random.default_rng([seed, M, N, 4])
@@ -87,5 +93,5 @@ def tight(M: int, N: int, seed: int) -> Instance:
 
 
 FAMILIES: dict[str, Callable[[int, int, int], Instance]] = {
-    family.__name__: family for family in (light, lognormal, pareto, identical, giants, one_fast, tight)
+    family.__name__: family for family in (light, lognormal, pareto, extreme, identical, giants, one_fast, tight)
 }

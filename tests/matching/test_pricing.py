@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from matching.platforms import best_by_hand, built, platforms
 from scipy.optimize import linprog
 
+from mfcp.matching import solve
 from mfcp.matching.bounds import apart_bound, least_end
-from mfcp.matching.large import shards
+from mfcp.matching.large import pricing, shards
 from mfcp.matching.large.kinds import alike
 from mfcp.matching.large.pricing import price
 from mfcp.matching.large.search import search
@@ -200,6 +201,53 @@ def test_giants_are_settled_and_the_rest_priced_around_them():
     assert load.max() <= 1.01 * found.bound
     plan = search(problem, found, time_limit=60.0)
     assert found.bound <= makespan(plan, problem.T) <= 1.01 * found.bound  # far from it if the relaxation splits them
+
+
+def heavy(M, N, index, seed):
+    """Pareto sizes of that index: one task may be longer than all the others need."""
+    rng = np.random.default_rng([seed, M, N])
+    sizes = 1.0 + rng.pareto(index, N)
+    T = sizes * rng.lognormal(0, 0.4, (M, 1)) * rng.lognormal(0, 0.3, (M, N))
+    return MatchingProblem(T, rng.uniform(0.7, 1.0, (M, N)), 0.9)
+
+
+@pytest.mark.parametrize("index", [1.5, 1.2, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_rounds_that_hang_on_a_few_long_tasks_lose_less_than_a_task_of_a_cluster(index, seed):
+    problem = heavy(60, 2400, index, seed)
+    found = price(problem, time_limit=60.0)
+    plan = search(problem, found, time_limit=60.0)
+    assert plan.min() >= 0
+    assert found.bound <= makespan(plan, problem.T) <= (1.0 + 60 / 2400) * found.bound
+
+
+def test_a_poor_plan_is_searched_again_with_giants_settled(monkeypatch):
+    problem = heavy(60, 2400, 1.5, 1)
+    found = price(problem, time_limit=60.0, settling=False)
+    assert makespan(search(problem, found, time_limit=60.0), problem.T) > 1.1 * found.bound
+    monkeypatch.setattr(pricing, "SPLIT", np.inf)  # the first attempt leaves giants to the search
+    solution = solve(problem, "dual")
+    assert solution.gap <= 60 / 2400
+
+
+def test_a_round_that_capacities_rule_out_does_not_stop_its_neighbours():
+    T = np.tile(np.array([[1.0], [2.0]]), (2, 1, 30))
+    capacity = Capacity("tasks", use=1.0, limit=np.array([[20.0], [10.0]]))
+    solution = solve(MatchingProblem(T, np.ones((2, 2, 30)), 0.5, capacities=[capacity]), "dual")
+    assert solution.makespan[0] == 20.0
+    assert str(solution.status[1]) == "infeasible"
+
+
+def test_a_rounded_plan_that_needs_no_move_is_one():
+    rng = np.random.default_rng([0, 20, 1000, 4])
+    T = np.tile(1.0 / rng.lognormal(0, 0.4, (20, 1)), 1000)
+    A = np.tile(0.995 - 0.3 * rng.random((20, 1)), 1000)
+    fast, best = A[T[:, 0].argmin(), 0], A[:, 0].max()
+    problem = MatchingProblem(T, A, 0.5 * (fast + best))
+    found = price(problem, time_limit=10.0)
+    plan = search(problem, found, time_limit=10.0)
+    assert plan.min() >= 0
+    assert makespan(plan, T) <= 1.001 * found.bound
 
 
 @given(st.integers(0, 10**6))

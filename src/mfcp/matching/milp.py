@@ -119,7 +119,7 @@ def milp_round(problem: MatchingProblem, price: float | None, limit: float, star
         start: (N,) a plan that holds, whose value no better plan exceeds, or None.
     """
     end = time.perf_counter() + limit
-    best = np.inf if start is None else _value(problem, start, price)
+    best = np.inf if start is None else value_of(problem, start, price)
     bound = float(simple_bound(problem, None if price is None else np.asarray(price)))
     plan = np.full(problem.tasks, -1) if start is None else start
     program, cost, unit = _program(problem, price, start, best, bound)
@@ -133,7 +133,7 @@ def milp_round(problem: MatchingProblem, price: float | None, limit: float, star
         if found is None:
             break
         if _holds(problem, found, but=None if price is None else "reliability"):
-            return (found if _value(problem, found, price) < best else plan), bound
+            return (found if value_of(problem, found, price) < best else plan), bound
         program.forbid(found)
     return plan, bound
 
@@ -282,6 +282,7 @@ def _span(problem: MatchingProblem, plan: Ints) -> float:
     return float(makespan(plan, problem.T, None, problem.backlog))
 
 
-def _value(problem: MatchingProblem, plan: Ints, price: float | None) -> float:
+def value_of(problem: MatchingProblem, plan: Ints, price: float | None) -> float:
+    """Objective of a plan (N,) of one round, missing reliability at its price included."""
     short = max(float(problem.gamma - mean_reliability(plan, problem.A)), 0.0)
     return float(objective_value(problem, plan)) + (price or 0.0) * short

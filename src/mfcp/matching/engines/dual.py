@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from mfcp.matching.engines.greedy import Greedy
 from mfcp.matching.problem import Ints, MatchingProblem
 
 if TYPE_CHECKING:
-    from mfcp.matching.large.candidates import Prices
+    from mfcp.matching.large.candidates import Prices, Pricing
     from mfcp.matching.large.relaxation import Relaxation
     from mfcp.matching.large.shards import Shards
 
@@ -47,9 +48,30 @@ class Dual(Engine):
     scheduler: str = ""
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """Bound and plan of one round; the state is its prices."""
+        """Bound and plan of one round; the state is its prices.
+
+        Prices are found again, with giants settled or not as they were not before, where a plan loses more than a task
+        is of a cluster.
+        """
+        begin = time.perf_counter()
+        found, pricing, value = self._attempt(problem, price, time_limit, start, None)
+        enough = (1.0 + problem.clusters / problem.tasks) * found.bound[0]
+        left = time_limit - (time.perf_counter() - begin)
+        if pricing.stats["could_settle"] and value > enough and left > 0.5 * time_limit:
+            settling = not pricing.stats["giants"]
+            other, _, its_value = self._attempt(problem, price, left, found.state[0], settling)
+            stats = {key: found.stats[key] + other.stats[key] for key in found.stats}
+            better = other if its_value < value else found
+            found = replace(better, bound=np.maximum(found.bound, other.bound), stats=stats)
+        return found
+
+    def _attempt(
+        self, problem: MatchingProblem, price: float | None, time_limit: float, start: Any, settling: bool | None
+    ) -> tuple[Found, Pricing, float]:
+        """What was found, at which prices, and the value of the plan."""
         from mfcp.matching.large.pricing import price as find_prices
         from mfcp.matching.large.search import search
+        from mfcp.matching.milp import value_of
 
         begin = time.perf_counter()
         penalty = None if price is None else price / problem.tasks
@@ -61,12 +83,13 @@ class Dual(Engine):
                 time_limit=0.6 * time_limit,
                 start=known,
                 penalty=penalty,
+                settling=settling,
                 place=place,
             )
-        nothing = np.full((1, problem.tasks), -1)
-        if np.isposinf(pricing.bound):
-            return Found(nothing, np.array([np.inf]), [pricing.prices])
         priced = time.perf_counter() - begin
+        if np.isposinf(pricing.bound):
+            nothing, stats = np.full((1, problem.tasks), -1), {"pricing_seconds": priced, "search_seconds": 0.0}
+            return Found(nothing, np.array([np.inf]), [pricing.prices], stats), pricing, np.inf
         plan = search(
             problem,
             pricing,
@@ -78,8 +101,10 @@ class Dual(Engine):
         )
         if plan[0] < 0:
             plan = self._another(problem, price, time_limit - (time.perf_counter() - begin))
+        value = value_of(problem, plan, price) if plan[0] >= 0 else np.inf
         stats = {"pricing_seconds": priced, "search_seconds": time.perf_counter() - begin - priced}
-        return Found(plan[None], np.array([pricing.bound]), [pricing.prices], stats)
+        found = Found(plan[None], np.array([pricing.bound]), [pricing.prices], stats)
+        return found, pricing, value
 
     def _another(self, problem: MatchingProblem, price: float | None, time_limit: float) -> Ints:
         """Where the search has no plan, anybody's is better than none."""

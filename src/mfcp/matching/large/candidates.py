@@ -74,7 +74,7 @@ class Pricing:
         around: the same with giants settled: what the candidates are chosen by, per second of T.
         bound: certified lower bound of the objective; -inf where it was lost, inf where no plan can exist.
         candidates: at those prices.
-        stats: counts and seconds, for reports.
+        stats: counts and seconds, for reports; how many giants were settled, and whether some could have been.
     """
 
     prices: Prices

@@ -22,11 +22,12 @@ _EPS = float(np.finfo(np.float64).eps)
 
 def generate(
     data: Relaxation, shards: Shards, vector: Floats, *, width: int, tolerance: float, off: float, deadline: float,
-    floor: float,
+    floor: float, hopeless: float = np.inf,
 ) -> Progress:  # fmt: skip
     """Column generation from prices to a gap of `tolerance`, or to a relaxation not above a bound known otherwise.
 
-    `off` is how far off the start may be, relative; `floor` is that bound.
+    `off` is how far off the start may be, relative; `floor` is that bound, from `hopeless` times this one's on a solve
+    without a result is not repeated.
 
     The factor that prices may move by grows from solve to solve: at first, a cluster that is nobody's candidate must
     not become so cheap that it is everybody's next time.
@@ -60,7 +61,7 @@ def generate(
             data, shards, found, width=min(width, len(data.T)), box=_BOX ** (attempt + 1), deadline=deadline,
             gap=_WIDE * off * max(abs(found.bound), data.unit), tolerance=enough,
         )  # fmt: skip
-        if not np.isfinite(found.value) and floor > 2.0 * found.bound:
+        if not np.isfinite(found.value) and floor > hopeless * max(found.bound, 0.0):
             break  # few candidates cannot share a task that is longer than the rest of the round: any prices will do
     return found
 

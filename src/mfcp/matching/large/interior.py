@@ -78,7 +78,7 @@ def interior(
 
     The prices of seconds stay within a factor `box` of where they start, the others below that, so that the restricted
     problem always has a solution; found.value is set if that does not rest on the limits. `gap` is the duality gap to
-    start with.
+    start with, at least.
     """
     limits, edge = data.limits()
     D, on = len(limits), edge > 0
@@ -94,13 +94,17 @@ def interior(
     below, above = prices - np.where(on, prices / box, 0.0), highest - prices
 
     entries = len(data.mass) * width + 2 * D
-    mu = gap / entries
-    load = reduce(add, shards.each("start", prices, mu))
     found.value = np.inf
-    if not np.isfinite(load).all():  # no plan is so cheap: prices have grown until rounding swallows the slacks
-        return
-    pairs = _Pairs(below, above, mu / below, mu / above)
-    theta = float(prices[on] @ load[on]) / data.weight if data.weight > 0 else 0.0
+    for more in (1.0, 4.0, 16.0):  # with a gap far below what the rows miss at first, steps stay tiny
+        mu = more * gap / entries
+        load = reduce(add, shards.each("start", prices, mu))
+        if not np.isfinite(load).all():  # no plan is so cheap: prices have grown until rounding swallows the slacks
+            return
+        pairs = _Pairs(below, above, mu / below, mu / above)
+        theta = float(prices[on] @ load[on]) / data.weight if data.weight > 0 else 0.0
+        missed = float(np.abs(prices * (limits + theta * edge + pairs.m - load - pairs.y)).sum())
+        if missed <= more * gap:
+            break
 
     for _ in range(_STEPS):
         H, force, sums = (reduce(add, parts) for parts in zip(*shards.each("normal", D), strict=True))

@@ -460,6 +460,8 @@ def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, a
                         refund = max(refund, strain[i])
                     missing = _missing(terms, need - scalars[RELIABILITY])
                     fresh = False
+                    if alone and scalars[OVER] == 0.0 and scalars[RELIABILITY] >= enough:  # without a move
+                        _keep_if_best(pairs, terms, plan, alone)
                 if e == now:
                     continue
                 change = prices[e] - prices[now]

@@ -42,8 +42,9 @@ from mfcp.threads import one_blas_thread
 
 _VALUES = 6  # relaxations beyond the first, at most
 _SMALL = 100_000  # entries up to which the search looks at every pair, and finds places for giants itself
-_LARGE = 10**7  # entries from which on that takes too long, and there are clusters enough for giants to be spread over
+_LARGE = 10**7  # entries from which on to settle giants takes longer than to search
 _CHEAP = 10**6  # entries up to which accuracy takes no time to speak of
+_HOPELESS = 2.0  # times the relaxation's bound: prices of a round so much shorter than its longest task do not matter
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -55,6 +56,7 @@ def price(
     time_limit: float,
     start: Prices | None = None,
     penalty: float | None = None,
+    settling: bool | None = None,
     place: Callable[[Relaxation, int], Shards] = Threads,
 ) -> Pricing:
     """Prices, certified bound and candidates of one round.
@@ -70,6 +72,7 @@ def price(
         time_limit: seconds, looked at between steps.
         start: prices of a similar round, of the same clusters and rows; saves the sample.
         penalty: price of a unit of missing Σ a, instead of the constraint.
+        settling: whether to settle giants where that is possible; by default, where it seems right.
         place: where the shards of a relaxation with so many candidates are kept.
     """
     begun = time.monotonic()
@@ -83,7 +86,7 @@ def price(
         if not np.allclose(rounds.typical / rounds.typical[0], rounds.least / rounds.least[0]):
             solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
         prices = solved.data.named(solved.found.best)
-        giants, solved = rounds.settled(solved, bound)
+        giants, solved = rounds.settled(solved, bound, settling)
     cluster, share = solved.plan()
     if giants is not None:
         cluster, share = giants.together(cluster, share)
@@ -93,6 +96,8 @@ def price(
     around = replace(around, seconds=around.seconds * solved.data.speed / rounds.typical)
     chosen = replace(gather(problem, rows_of(problem), cluster), share=share)
     stats = rounds.stats | {"value": solved.found.value, "seconds": time.monotonic() - begun}
+    stats["giants"] = 0.0 if giants is None else float(len(giants.giants))
+    stats["could_settle"] = float(rounds.could_settle)
     return Pricing(prices, around, bound, chosen, stats)
 
 
@@ -153,65 +158,84 @@ class _Relaxations:
             sample, _ = draw(data, vector, size, self.reachable * self.problem.tasks)
             found = generate(
                 sample, Threads(sample, self.width), vector, width=self.width, tolerance=1e-2, off=1.0,
-                deadline=self.deadline, floor=self.floor,
+                deadline=self.deadline, floor=self.floor, hopeless=_HOPELESS,
             )  # fmt: skip
             vector, off = (found.vector, 0.05) if np.isfinite(found.value) else (found.best, 1.0)
             self.stats["sample_passes"] += found.passes
             self.stats["steps"] += found.steps
-        return self._generate(data, vector, off, self.floor)
+        return self._generate(data, vector, off, self.floor, _HOPELESS)
 
     def raised(self, solved: _Solved) -> tuple[_Solved, float]:
         """The bound, and the relaxation that certifies it where it is another one.
 
         No plan with an objective below V uses a pair that alone takes longer than V, nor a cluster that is busy for
-        longer, and each cluster's load is at most 1 - backlog / V of the makespan. With that in the relaxation,
-        min(V, its bound) is a bound, whatever V is; a few are tried where backlog or giants make it worth the time.
+        longer, and each cluster's load is at most 1 - backlog / V of the makespan. With that in the relaxation, its
+        value F falls as V grows, and min(V, F(V)) is a bound, whatever V is; the best is where the two meet. A few V
+        are tried where backlog or giants make it worth the time.
         """
         bound, backlog = max(solved.found.bound, self.floor), self.problem.backlog is not None
         longest = self.problem.objective.makespan * self.longest
         giant = 0.5 * solved.found.bound < longest < 1.2 * solved.found.bound
         if solved.found.bound == np.inf or not (backlog or giant):
             return solved, bound
-        high, growth = np.inf, 0.05 if backlog else 0.001
+        base = max(bound, solved.found.value) if np.isfinite(solved.found.value) else bound
+        high = most = np.inf  # a V above its F; and what no V certifies more than, the F of a smaller one
+        growth = 0.05 if backlog else 0.001
         for _ in range(_VALUES):
-            if high - bound <= 1e-3 * abs(bound) or time.monotonic() > self.deadline:
+            near = high - bound <= 1e-3 * abs(bound) or most - bound <= 3e-4 * abs(bound)
+            if near or time.monotonic() > self.deadline:
                 break
-            value = 0.5 * (bound + high) if np.isfinite(high) else bound + growth * abs(bound)
+            if np.isfinite(high):
+                value = 0.5 * (bound + high)
+            else:  # F is often the same from one V to the next
+                value = min(max(base, bound) + growth * abs(bound), most * (1.0 + 1e-4))
             growth *= 4.0
             tried = self.solve(value, self.least, solved.found.best, 0.01)
             if tried.found.bound < value:
                 high = value
+            else:
+                most = min(most, tried.found.value)
             if min(value, tried.found.bound) > bound:
                 bound = min(value, tried.found.bound)
                 if np.isfinite(tried.found.value):
                     solved = tried
         return solved, bound
 
-    def settled(self, solved: _Solved, bound: float) -> tuple[Settled | None, _Solved]:
-        """Giants on clusters of their own choice and the relaxation of the rest; or nothing, and the one given."""
+    @property
+    def could_settle(self) -> bool:
+        """Whether giants matter and can be told."""
         weights = self.problem.objective
-        wanted = weights.makespan and not (weights.total_time or weights.cost)
-        wanted = wanted and self.kinds is None and _SMALL < self.problem.T.size <= _LARGE
-        if not wanted or not np.isfinite(bound) or not np.isfinite(solved.found.value):
+        alone = weights.makespan and not (weights.total_time or weights.cost)
+        return bool(alone) and self.kinds is None and self.problem.T.size > _SMALL
+
+    def settled(self, solved: _Solved, bound: float, settling: bool | None) -> tuple[Settled | None, _Solved]:
+        """Giants on clusters of their own choice and the relaxation of the rest; or nothing, and the one given."""
+        longest = self.floor > _HOPELESS * max(solved.found.bound, 0.0)
+        possible = np.isfinite(bound) and (longest or np.isfinite(solved.found.value))
+        if settling is False or not (self.could_settle and possible):
             return None, solved
-        value = bound * (1.0 + 0.5 * self.problem.clusters / self.problem.tasks)
-        data = relax(self.problem, self.typical, self.penalty, value)
-        if split(data, *solved.plan()) < SPLIT:
-            return None, solved
+        slack = 0.5 * self.problem.clusters / self.problem.tasks
+        data = relax(self.problem, self.typical, self.penalty, bound * (1.0 + slack))
+        if settling is None:  # in large rounds with room to spare the search mostly does without, in less time
+            seems = self.problem.T.size <= _LARGE if longest else split(data, *solved.plan()) >= SPLIT
+            if not seems:
+                return None, solved
         giants = settle(
-            data, solved.found.best, floor=bound, reach=self.reachable * self.problem.tasks, width=self.width,
-            deadline=self.deadline,
+            data, solved.found.best, floor=bound, spare=slack / (1.0 + slack), longest=longest,
+            width=self.width, reach=self.reachable * self.problem.tasks, deadline=self.deadline,
         )  # fmt: skip
         if giants is None:
             return None, solved
         tried = self._generate(giants.rest, giants.vector, 0.05, bound)
         return (giants, tried) if np.isfinite(tried.found.value) else (None, solved)
 
-    def _generate(self, data: Relaxation, vector: Floats, off: float, floor: float) -> _Solved:
+    def _generate(
+        self, data: Relaxation, vector: Floats, off: float, floor: float, hopeless: float = np.inf
+    ) -> _Solved:
         shards = self.place(data, self.width)
         found = generate(
             data, shards, vector, width=self.width, tolerance=self.tolerance, off=off, deadline=self.deadline,
-            floor=floor,
+            floor=floor, hopeless=hopeless,
         )  # fmt: skip
         self.stats["passes"] += found.passes
         self.stats["steps"] += found.steps

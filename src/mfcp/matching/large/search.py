@@ -35,7 +35,7 @@ SMALL = 50_000  # entries up to which more than twice the work is still a fracti
 STARTS, MORE = 2, 8  # searches side by side, of which the best counts; more of them for few entries
 WORK = (2e6, 1.5e7)  # visits of a pair in each phase, or what takes as long; less for few entries
 PASSES = (20, 30)  # visits of each pair in each phase, besides
-BALANCE = 9e4  # work of the second phase per cluster, besides
+BALANCE = 1.5e5  # work of the second phase per cluster, besides
 HOTTER = (2.0, 8.0, 32.0, 128.0)  # temperatures of tiny rounds in units of those above, each twice
 CHUNK = 1e6  # work between two looks at the clock
 
