@@ -179,13 +179,18 @@ def test_order_of_clusters_and_unit_of_time_do_not_matter(seed, unit):
     assert other.bound == pytest.approx(unit * found.bound, rel=2e-5)
 
 
+def sized(sizes, M, rng):
+    """Tasks of these sizes on M clusters that differ in speed."""
+    T = sizes * rng.lognormal(0, 0.4, (M, 1)) * rng.lognormal(0, 0.3, (M, len(sizes)))
+    return MatchingProblem(T, rng.uniform(0.7, 1.0, T.shape), 0.9)
+
+
 def many_giants(M, N, seed):
     """M // 4 tasks that each fill most of a cluster, among small ones."""
     rng = np.random.default_rng([seed, M, N])
     sizes = rng.lognormal(0, 0.7, N)
     sizes[: M // 4] = 0.9 * sizes.sum() / M * rng.uniform(0.8, 1.2, M // 4)
-    T = sizes * rng.lognormal(0, 0.4, (M, 1)) * rng.lognormal(0, 0.3, (M, N))
-    return MatchingProblem(T, rng.uniform(0.7, 1.0, (M, N)), 0.9)
+    return sized(sizes, M, rng)
 
 
 def test_giants_are_settled_and_the_rest_priced_around_them():
@@ -206,9 +211,7 @@ def test_giants_are_settled_and_the_rest_priced_around_them():
 def heavy(M, N, index, seed):
     """Pareto sizes of that index: one task may be longer than all the others need."""
     rng = np.random.default_rng([seed, M, N])
-    sizes = 1.0 + rng.pareto(index, N)
-    T = sizes * rng.lognormal(0, 0.4, (M, 1)) * rng.lognormal(0, 0.3, (M, N))
-    return MatchingProblem(T, rng.uniform(0.7, 1.0, (M, N)), 0.9)
+    return sized(1.0 + rng.pareto(index, N), M, rng)
 
 
 @pytest.mark.parametrize("index", [1.5, 1.2, 1.0])

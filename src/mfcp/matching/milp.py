@@ -15,7 +15,6 @@ import numpy as np
 from mfcp.errors import SolverError
 from mfcp.matching.bounds import simple_bound, span_bound
 from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem, makespan, objective_value, violations
-from mfcp.matching.problem import reliability as mean_reliability
 
 _SIZE = 100.0  # what the objective is scaled to: HiGHS's absolute tolerances are then 1e-8 of it
 _ROW = 1e4  # what limits are scaled to
@@ -119,7 +118,7 @@ def milp_round(problem: MatchingProblem, price: float | None, limit: float, star
         start: (N,) a plan that holds, whose value no better plan exceeds, or None.
     """
     end = time.perf_counter() + limit
-    best = np.inf if start is None else value_of(problem, start, price)
+    best = np.inf if start is None else float(objective_value(problem, start, price))
     bound = float(simple_bound(problem, None if price is None else np.asarray(price)))
     plan = np.full(problem.tasks, -1) if start is None else start
     program, cost, unit = _program(problem, price, start, best, bound)
@@ -133,7 +132,7 @@ def milp_round(problem: MatchingProblem, price: float | None, limit: float, star
         if found is None:
             break
         if _holds(problem, found, but=None if price is None else "reliability"):
-            return (found if value_of(problem, found, price) < best else plan), bound
+            return (found if objective_value(problem, found, price) < best else plan), bound
         program.forbid(found)
     return plan, bound
 
@@ -280,9 +279,3 @@ def _holds(problem: MatchingProblem, plan: Ints, *, but: str | None) -> bool:
 
 def _span(problem: MatchingProblem, plan: Ints) -> float:
     return float(makespan(plan, problem.T, None, problem.backlog))
-
-
-def value_of(problem: MatchingProblem, plan: Ints, price: float | None) -> float:
-    """Objective of a plan (N,) of one round, missing reliability at its price included."""
-    short = max(float(problem.gamma - mean_reliability(plan, problem.A)), 0.0)
-    return float(objective_value(problem, plan)) + (price or 0.0) * short

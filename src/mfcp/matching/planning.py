@@ -18,7 +18,6 @@ from mfcp.matching.problem import (
     Solution,
     makespan,
     objective_value,
-    reliability,
     violations,
 )
 from mfcp.registry import import_members
@@ -70,9 +69,7 @@ def solve(
         plans = found.assignment[planned]
         _verify(which, plans, chosen.name, soft=prices is not None)
         span[planned] = makespan(plans, which.T, which.zeta, which.backlog)
-        value[planned] = objective_value(which, plans)
-        if prices is not None:
-            value[planned] += prices[planned] * np.maximum(which.gamma - reliability(plans, which.A), 0.0)
+        value[planned] = objective_value(which, plans, None if prices is None else prices[planned])
     status = np.where(np.isposinf(found.bound), "infeasible", np.where(planned, "feasible", "failed"))
     bounded = planned & np.isfinite(found.bound)
     status[bounded] = np.where(value[bounded] <= found.bound[bounded] * (1.0 + PROVEN), "optimal", "feasible")

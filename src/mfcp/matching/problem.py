@@ -326,12 +326,13 @@ def busy(assignment: Ints, T: Floats, zeta: Floats | None = None) -> Floats:
     return result
 
 
-def objective_value(problem: MatchingProblem, assignment: Ints) -> Floats:
+def objective_value(problem: MatchingProblem, assignment: Ints, price: Floats | float | None = None) -> Floats:
     """(...) what the problem minimises, under a plan.
 
     Args:
         problem: (..., M, N).
         assignment: (..., N), every task placed.
+        price: (...) of missing mean reliability, or None where it is a constraint.
     """
     weights = problem.objective
     value = weights.makespan * makespan(assignment, problem.T, problem.zeta, problem.backlog)
@@ -339,6 +340,8 @@ def objective_value(problem: MatchingProblem, assignment: Ints) -> Floats:
         value = value + weights.total_time * busy(assignment, problem.T, problem.zeta).sum(axis=-1)
     if weights.cost and problem.cost is not None:
         value = value + weights.cost * _chosen(assignment, problem.cost).sum(axis=-1)
+    if price is not None:
+        value = value + price * np.maximum(problem.gamma - reliability(assignment, problem.A), 0.0)
     return value
 
 

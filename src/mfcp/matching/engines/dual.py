@@ -15,7 +15,7 @@ from mfcp.errors import SettingsError
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.exact import Milp
 from mfcp.matching.engines.greedy import Greedy
-from mfcp.matching.problem import Ints, MatchingProblem
+from mfcp.matching.problem import Ints, MatchingProblem, objective_value
 
 if TYPE_CHECKING:
     from mfcp.matching.large.candidates import Prices, Pricing
@@ -57,9 +57,8 @@ class Dual(Engine):
         found, pricing, value = self._attempt(problem, price, time_limit, start, None)
         enough = (1.0 + problem.clusters / problem.tasks) * found.bound[0]
         left = time_limit - (time.perf_counter() - begin)
-        if pricing.stats["could_settle"] and value > enough and left > 0.5 * time_limit:
-            settling = not pricing.stats["giants"]
-            other, _, its_value = self._attempt(problem, price, left, found.state[0], settling)
+        if pricing.settled is not None and value > enough and left > 0.5 * time_limit:
+            other, _, its_value = self._attempt(problem, price, left, found.state[0], not pricing.settled)
             stats = {key: found.stats[key] + other.stats[key] for key in found.stats}
             better = other if its_value < value else found
             found = replace(better, bound=np.maximum(found.bound, other.bound), stats=stats)
@@ -71,7 +70,6 @@ class Dual(Engine):
         """What was found, at which prices, and the value of the plan."""
         from mfcp.matching.large.pricing import price as find_prices
         from mfcp.matching.large.search import search
-        from mfcp.matching.milp import value_of
 
         begin = time.perf_counter()
         penalty = None if price is None else price / problem.tasks
@@ -101,7 +99,7 @@ class Dual(Engine):
         )
         if plan[0] < 0:
             plan = self._another(problem, price, time_limit - (time.perf_counter() - begin))
-        value = value_of(problem, plan, price) if plan[0] >= 0 else np.inf
+        value = float(objective_value(problem, plan, price)) if plan[0] >= 0 else np.inf
         stats = {"pricing_seconds": priced, "search_seconds": time.perf_counter() - begin - priced}
         found = Found(plan[None], np.array([pricing.bound]), [pricing.prices], stats)
         return found, pricing, value

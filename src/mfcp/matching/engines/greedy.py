@@ -41,8 +41,7 @@ class Greedy(Engine):
             bound = np.asarray(np.inf)
         best, least = np.full(problem.tasks, -1), np.inf
         for plan in _plans(problem, price) if np.isfinite(bound) else ():
-            short = max(float(problem.gamma - reliability(plan, problem.A)), 0.0)
-            value = float(objective_value(problem, plan)) + (price or 0.0) * short
+            value = float(objective_value(problem, plan, price))
             broken = {name for name, excess in violations(problem, plan).items() if excess > 0}
             if value < least and not broken - (set() if price is None else {"reliability"}):
                 best, least = plan, value

@@ -74,7 +74,8 @@ class Pricing:
         around: the same with giants settled: what the candidates are chosen by, per second of T.
         bound: certified lower bound of the objective; -inf where it was lost, inf where no plan can exist.
         candidates: at those prices.
-        stats: counts and seconds, for reports; how many giants were settled, and whether some could have been.
+        stats: counts and seconds, for reports.
+        settled: whether giants were settled; None where there is no choice.
     """
 
     prices: Prices
@@ -82,6 +83,7 @@ class Pricing:
     bound: float
     candidates: Candidates
     stats: dict[str, float]
+    settled: bool | None = None
 
 
 def rows_of(problem: MatchingProblem, *, levels: int = DEADLINE_LEVELS) -> list[Row]:

@@ -91,7 +91,7 @@ def settle(
         if GIANT * free[only[j]] < sample.T[only[j], j] <= left[only[j]]:
             put(j, only[j], sample.T[only[j], j])
     if longest:
-        fits &= (left[:, None] >= sample.T) & (where < 0)
+        fits &= (left[:, None] >= sample.T) & (where < 0) & (sample.mass == 1.0)
         for j, i in _apart(np.where(fits, sample.T, np.inf), floor):
             put(j, i, sample.T[i, j])
     while True:

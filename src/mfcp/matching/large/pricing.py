@@ -96,9 +96,7 @@ def price(
     around = replace(around, seconds=around.seconds * solved.data.speed / rounds.typical)
     chosen = replace(gather(problem, rows_of(problem), cluster), share=share)
     stats = rounds.stats | {"value": solved.found.value, "seconds": time.monotonic() - begun}
-    stats["giants"] = 0.0 if giants is None else float(len(giants.giants))
-    stats["could_settle"] = float(rounds.could_settle)
-    return Pricing(prices, around, bound, chosen, stats)
+    return Pricing(prices, around, bound, chosen, stats, giants is not None if rounds.could_settle else None)
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ class _Relaxations:
         giant = 0.5 * solved.found.bound < longest < 1.2 * solved.found.bound
         if solved.found.bound == np.inf or not (backlog or giant):
             return solved, bound
-        base = max(bound, solved.found.value) if np.isfinite(solved.found.value) else bound
+        first = solved.found.value if np.isfinite(solved.found.value) else bound
         high = most = np.inf  # a V above its F; and what no V certifies more than, the F of a smaller one
         growth = 0.05 if backlog else 0.001
         for _ in range(_VALUES):
@@ -188,7 +186,7 @@ class _Relaxations:
             if np.isfinite(high):
                 value = 0.5 * (bound + high)
             else:  # F is often the same from one V to the next
-                value = min(max(base, bound) + growth * abs(bound), most * (1.0 + 1e-4))
+                value = min(max(first, bound) + growth * abs(bound), most * (1.0 + 1e-4))
             growth *= 4.0
             tried = self.solve(value, self.least, solved.found.best, 0.01)
             if tried.found.bound < value:
@@ -212,14 +210,16 @@ class _Relaxations:
         """Giants on clusters of their own choice and the relaxation of the rest; or nothing, and the one given."""
         longest = self.floor > _HOPELESS * max(solved.found.bound, 0.0)
         possible = np.isfinite(bound) and (longest or np.isfinite(solved.found.value))
+        if (
+            settling is None and longest
+        ):  # a large round with room to spare is mostly searched well without, in less time
+            settling = self.problem.T.size <= _LARGE
         if settling is False or not (self.could_settle and possible):
             return None, solved
         slack = 0.5 * self.problem.clusters / self.problem.tasks
         data = relax(self.problem, self.typical, self.penalty, bound * (1.0 + slack))
-        if settling is None:  # in large rounds with room to spare the search mostly does without, in less time
-            seems = self.problem.T.size <= _LARGE if longest else split(data, *solved.plan()) >= SPLIT
-            if not seems:
-                return None, solved
+        if settling is None and split(data, *solved.plan()) < SPLIT:
+            return None, solved
         giants = settle(
             data, solved.found.best, floor=bound, spare=slack / (1.0 + slack), longest=longest,
             width=self.width, reach=self.reachable * self.problem.tasks, deadline=self.deadline,
