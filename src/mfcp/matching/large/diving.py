@@ -103,8 +103,8 @@ def settle(
             break
         vector = _scaled(found.vector, part, sample)
         cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
-        fills = _fills(replace(part, cap=free), cluster, share).max(axis=1)
-        giants = np.flatnonzero((fills > GIANT) & (part.mass == 1.0))
+        filled = fills(replace(part, cap=free), cluster, share).max(axis=1)
+        giants = np.flatnonzero((filled > GIANT) & (part.mass == 1.0))
         some = max(math.ceil(_PART * len(giants)), len(free) // _ENOUGH)
         giants = giants[np.argsort(-share[giants].max(axis=1), kind="stable")][:some]
         placed = 0
@@ -147,18 +147,18 @@ def split(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> float:
         cluster, share: (N, W) of a plan of the relaxation.
     """
     M, N = len(data.T), len(cluster)
-    fills = _fills(data, cluster, share).max(axis=1)
-    parts = np.where(fills > HUGE, fills * (1.0 - share.max(axis=1)), 0.0)
+    filled = fills(data, cluster, share).max(axis=1)
+    parts = np.where(filled > HUGE, filled * (1.0 - share.max(axis=1)), 0.0)
     return float(parts.sum() / M * N / M)
 
 
-def _fills(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> Floats:
+def fills(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> Floats:
     """(N, W) of what is free, where a candidate counts."""
     at = np.maximum(cluster, 0)
     counts = (cluster >= 0) & (share > _COUNTS)
     seconds = np.where(counts, data.T[at, np.arange(len(cluster))[:, None]], 0.0)
-    fills: Floats = seconds / np.maximum(data.cap, TINY)[at]
-    return fills
+    filled: Floats = seconds / np.maximum(data.cap, TINY)[at]
+    return filled
 
 
 def _without(data: Relaxation, giants: Ints, cluster: Ints) -> Relaxation:

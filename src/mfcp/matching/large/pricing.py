@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.matching.bounds import apart_bound
+from mfcp.matching.large.branching import branch, masked
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
 from mfcp.matching.large.diving import SPLIT, Settled, settle, split
 from mfcp.matching.large.generation import certified, generate
@@ -43,6 +44,7 @@ from mfcp.threads import one_blas_thread
 _VALUES = 6  # relaxations beyond the first, at most
 _SMALL = 100_000  # entries up to which the search looks at every pair, and finds places for giants itself
 _LARGE = 10**7  # entries from which on to settle giants takes longer than to search
+_BRANCHING = 10**7  # entries in all branches together: as long as a search takes
 _CHEAP = 10**6  # entries up to which accuracy takes no time to speak of
 _HOPELESS = 2.0  # times the relaxation's bound: prices of a round so much shorter than its longest task do not matter
 _EPS = float(np.finfo(np.float64).eps)
@@ -86,7 +88,7 @@ def price(
         if not np.allclose(rounds.typical / rounds.typical[0], rounds.least / rounds.least[0]):
             solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
         prices = solved.data.named(solved.found.best)
-        giants, solved = rounds.settled(solved, bound, settling)
+        giants, solved, bound = rounds.settled(solved, bound, settling)
     cluster, share = solved.plan()
     if giants is not None:
         cluster, share = giants.together(cluster, share)
@@ -206,8 +208,11 @@ class _Relaxations:
         alone = weights.makespan and not (weights.total_time or weights.cost)
         return bool(alone) and self.kinds is None and self.problem.T.size > _SMALL
 
-    def settled(self, solved: _Solved, bound: float, settling: bool | None) -> tuple[Settled | None, _Solved]:
-        """Giants on clusters of their own choice and the relaxation of the rest; or nothing, and the one given."""
+    def settled(self, solved: _Solved, bound: float, settling: bool | None) -> tuple[Settled | None, _Solved, float]:
+        """Giants on clusters of their own choice, the relaxation of the rest, and the bound that giants raise.
+
+        Nothing, and what was given, where giants do not matter or have no places.
+        """
         longest = self.floor > _HOPELESS * max(solved.found.bound, 0.0)
         possible = np.isfinite(bound) and (longest or np.isfinite(solved.found.value))
         if (
@@ -215,19 +220,30 @@ class _Relaxations:
         ):  # a large round with room to spare is mostly searched well without, in less time
             settling = self.problem.T.size <= _LARGE
         if settling is False or not (self.could_settle and possible):
-            return None, solved
+            return None, solved, bound
         slack = 0.5 * self.problem.clusters / self.problem.tasks
-        data = relax(self.problem, self.typical, self.penalty, bound * (1.0 + slack))
-        if settling is None and split(data, *solved.plan()) < SPLIT:
-            return None, solved
+        value, vector = bound * (1.0 + slack), solved.found.best
+        data = relax(self.problem, self.typical, self.penalty, value)
+        plan = solved.plan()
+        if settling is None and split(data, *plan) < SPLIT:
+            return None, solved, bound
+        most = int(_BRANCHING // self.problem.T.size)
+        if most and self.floor < solved.found.bound:  # else the longest task is the bound
+            least = relax(self.problem, self.least, self.penalty, value)
+            bound, best = branch(
+                least, vector, *plan, bound=bound, value=value, most=most, width=self.width, tolerance=0.2 * slack,
+                deadline=self.deadline,
+            )  # fmt: skip
+            if best is not None:
+                data, vector = replace(data, T=masked(data, best.places)), best.vector
         giants = settle(
-            data, solved.found.best, floor=bound, spare=slack / (1.0 + slack), longest=longest,
+            data, vector, floor=bound, spare=slack / (1.0 + slack), longest=longest,
             width=self.width, reach=self.reachable * self.problem.tasks, deadline=self.deadline,
         )  # fmt: skip
         if giants is None:
-            return None, solved
-        tried = self._generate(giants.rest, giants.vector, 0.05, bound)
-        return (giants, tried) if np.isfinite(tried.found.value) else (None, solved)
+            return None, solved, bound
+        tried = self._generate(giants.rest, giants.vector, 0.02, bound)
+        return (giants, tried, bound) if np.isfinite(tried.found.value) else (None, solved, bound)
 
     def _generate(
         self, data: Relaxation, vector: Floats, off: float, floor: float, hopeless: float = np.inf
