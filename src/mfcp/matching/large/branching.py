@@ -51,8 +51,8 @@ class Branch:
 def branch(
     data: Relaxation, vector: Floats, cluster: NDArray[np.int32], share: Floats, *, bound: float, value: float,
     most: int, width: int, tolerance: float, deadline: float,
-) -> tuple[float, Branch | None]:  # fmt: skip
-    """A bound on the objective of every plan, `value` at most, and the branch that holds it down, if any does.
+) -> tuple[float, list[Branch]]:  # fmt: skip
+    """A bound on the objective of every plan, `value` at most, and the open branches, those that hold it down first.
 
     Args:
         data: of plans with an objective below `value`.
@@ -92,9 +92,7 @@ def branch(
             for child in threads.map(made, numbers, places, [best.vector] * len(places)):
                 if child.bound < value:
                     heapq.heappush(open_, replace(child, bound=max(child.bound, best.bound)))
-    if not open_:
-        return value, None
-    return min(open_[0].bound, value), open_[0]
+    return open_[0].bound if open_ else value, sorted(open_)
 
 
 def masked(data: Relaxation, places: dict[int, Ints]) -> Floats:

@@ -230,12 +230,12 @@ class _Relaxations:
         most = int(_BRANCHING // self.problem.T.size)
         if most and self.floor < solved.found.bound:  # else the longest task is the bound
             least = relax(self.problem, self.least, self.penalty, value)
-            bound, best = branch(
+            bound, open_ = branch(
                 least, vector, *plan, bound=bound, value=value, most=most, width=self.width, tolerance=0.2 * slack,
                 deadline=self.deadline,
             )  # fmt: skip
-            if best is not None:
-                data, vector = replace(data, T=masked(data, best.places)), best.vector
+            if open_:
+                data, vector = replace(data, T=masked(data, open_[0].places)), open_[0].vector
         giants = settle(
             data, vector, floor=bound, spare=slack / (1.0 + slack), longest=longest,
             width=self.width, reach=self.reachable * self.problem.tasks, deadline=self.deadline,
