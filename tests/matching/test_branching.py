@@ -18,7 +18,7 @@ from mfcp.matching.large.shards import Threads
 from mfcp.matching.problem import MatchingProblem
 
 
-def raised(problem, value, most):
+def raised(problem, value, most, whole=0.03):
     """The bound of so many branches, from the relaxation's, and the open branches."""
     data = relax(problem, np.ones(problem.clusters), None, value)
     shards, options = Threads(data, 10), {"width": 10, "tolerance": 1e-6, "deadline": time.monotonic() + 60}
@@ -26,7 +26,7 @@ def raised(problem, value, most):
     if found.bound >= value:
         return value, []
     cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
-    return branch(data, found.best, cluster, share, bound=found.bound, value=value, most=most, **options)
+    return branch(data, found.best, cluster, share, bound=found.bound, value=value, most=most, whole=whole, **options)
 
 
 @given(platforms(), st.floats(0.9, 1.5), st.sampled_from([0, 4, 200]))
@@ -42,13 +42,12 @@ def test_no_plan_is_below_the_bound(given, factor, most):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_without_limits_branches_end_at_the_optimum(seed, monkeypatch):
-    monkeypatch.setattr(branching, "_WHOLE", 1e-4)  # every task is a giant
+def test_where_every_task_is_a_giant_branches_end_at_the_optimum(seed):
     problem = unrelated(4, 10, seed, sigma=0.7, gamma=0.85)
     optimum = float(solve(problem, "exact").objective)
     value = 1.01 * optimum
-    relaxation, _ = raised(problem, value, 0)
-    bound, open_ = raised(problem, value, 10_000)
+    relaxation, _ = raised(problem, value, 0, 1e-4)
+    bound, open_ = raised(problem, value, 10_000, 1e-4)
     assert relaxation <= bound
     assert bound == pytest.approx(optimum, rel=1e-4)
     assert open_[0].giant < 0

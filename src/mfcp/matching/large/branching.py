@@ -24,7 +24,6 @@ from mfcp.matching.problem import Floats, Ints
 
 _WIDTH = 4  # candidates per task: little changes from a branch to the next
 _OFF = 0.01  # how far off its prices are
-_WHOLE = 0.03  # of a cluster in parts of one giant, from where on that is worth a branch
 
 
 @dataclass(frozen=True, order=True)
@@ -50,7 +49,7 @@ class Branch:
 
 def branch(
     data: Relaxation, vector: Floats, cluster: NDArray[np.int32], share: Floats, *, bound: float, value: float,
-    most: int, width: int, tolerance: float, deadline: float,
+    most: int, whole: float, width: int, tolerance: float, deadline: float,
 ) -> tuple[float, list[Branch]]:  # fmt: skip
     """A bound on the objective of every plan, `value` at most, and the open branches, those that hold it down first.
 
@@ -61,6 +60,7 @@ def branch(
         bound: of every plan, as far as it is known.
         value: see there.
         most: relaxations to solve; those of a giant's clusters are solved together, so that they may be a few more.
+        whole: share of a cluster in parts of one task from where on that is worth a branch.
         width: candidates per task, at most.
         tolerance: relative, of each.
         deadline: time.monotonic() after which to stop.
@@ -76,9 +76,9 @@ def branch(
         if found.bound >= value:
             return Branch(found.bound, number, places, vector, -1, np.empty(0, int))
         cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
-        return Branch(found.bound, number, places, found.best, *_undecided(part, cluster, share))
+        return Branch(found.bound, number, places, found.best, *_undecided(part, cluster, share, whole))
 
-    open_, count = [Branch(bound, 0, {}, vector, *_undecided(data, cluster, share))], 0
+    open_, count = [Branch(bound, 0, {}, vector, *_undecided(data, cluster, share, whole))], 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         while open_ and count < most and time.monotonic() < deadline:
             if open_[0].giant < 0:
@@ -113,11 +113,13 @@ def masked(data: Relaxation, places: dict[int, Ints]) -> Floats:
     return T
 
 
-def _undecided(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> tuple[int, Ints]:
+def _undecided(
+    data: Relaxation, cluster: NDArray[np.int32], share: Floats, whole: float
+) -> tuple[int, Ints]:  # fmt: skip
     """The task that fills most of a cluster while it is in parts, and where its parts are; -1 for none."""
     filled = fills(data, cluster, share)
     parts = filled.max(axis=1) * (1.0 - share.max(axis=1))
     giant = int(parts.argmax())
-    if parts[giant] < _WHOLE:
+    if parts[giant] < whole:
         return -1, np.empty(0, int)
     return giant, np.sort(cluster[giant, filled[giant] > 0]).astype(int)

@@ -76,6 +76,7 @@ class Pricing:
         candidates: at those prices.
         stats: counts and seconds, for reports.
         settled: whether giants were settled; None where there is no choice.
+        others: what other places of giants propose, in small rounds; each may lead to the better plan.
     """
 
     prices: Prices
@@ -84,6 +85,7 @@ class Pricing:
     candidates: Candidates
     stats: dict[str, float]
     settled: bool | None = None
+    others: tuple[Pricing, ...] = ()
 
 
 def rows_of(problem: MatchingProblem, *, levels: int = DEADLINE_LEVELS) -> list[Row]:

@@ -30,13 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.matching.bounds import apart_bound
-from mfcp.matching.large.branching import branch, masked
+from mfcp.matching.large.branching import Branch, branch, masked
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
 from mfcp.matching.large.diving import SPLIT, Settled, settle, split
 from mfcp.matching.large.generation import certified, generate
 from mfcp.matching.large.interior import Progress
 from mfcp.matching.large.kinds import alike, dealt
 from mfcp.matching.large.relaxation import Relaxation, draw, guess, relax
+from mfcp.matching.large.setting import TINY
 from mfcp.matching.large.shards import Shards, Threads
 from mfcp.matching.problem import SLACK, Floats, MatchingProblem
 from mfcp.threads import one_blas_thread
@@ -44,7 +45,9 @@ from mfcp.threads import one_blas_thread
 _VALUES = 6  # relaxations beyond the first, at most
 _SMALL = 100_000  # entries up to which the search looks at every pair, and finds places for giants itself
 _LARGE = 10**7  # entries from which on to settle giants takes longer than to search
-_BRANCHING = 10**7  # entries in all branches together: as long as a search takes
+_BRANCHING, _BRANCHES = 10**7, 40  # entries of all branches together, and how many: as long as a search takes
+_WHOLE = 0.03  # of a cluster in parts of one giant, from where on that is worth a branch; or what a task has of one
+_STARTS = 3  # branches that searches start from
 _CHEAP = 10**6  # entries up to which accuracy takes no time to speak of
 _HOPELESS = 2.0  # times the relaxation's bound: prices of a round so much shorter than its longest task do not matter
 _EPS = float(np.finfo(np.float64).eps)
@@ -74,7 +77,8 @@ def price(
         time_limit: seconds, looked at between steps.
         start: prices of a similar round, of the same clusters and rows; saves the sample.
         penalty: price of a unit of missing Σ a, instead of the constraint.
-        settling: whether to settle giants where that is possible; by default, where it seems right.
+        settling: whether to settle giants where that is possible; by default, where it seems right. If not, the bound
+            is the relaxation's, in small rounds too.
         place: where the shards of a relaxation with so many candidates are kept.
     """
     begun = time.monotonic()
@@ -89,16 +93,22 @@ def price(
             solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
         prices = solved.data.named(solved.found.best)
         giants, solved, bound = rounds.settled(solved, bound, settling)
-    cluster, share = solved.plan()
-    if giants is not None:
-        cluster, share = giants.together(cluster, share)
-    if rounds.kinds is not None:
-        cluster, share = dealt(cluster, share, rounds.kinds, candidates)
-    around = solved.data.named(solved.found.best)
-    around = replace(around, seconds=around.seconds * solved.data.speed / rounds.typical)
-    chosen = replace(gather(problem, rows_of(problem), cluster), share=share)
-    stats = rounds.stats | {"value": solved.found.value, "seconds": time.monotonic() - begun}
-    return Pricing(prices, around, bound, chosen, stats, giants is not None if rounds.could_settle else None)
+        several, bound = ([solved], bound) if settling is False else rounds.branched(solved, bound)
+    stats = rounds.stats | {"value": several[0].found.value, "seconds": time.monotonic() - begun}
+
+    def proposed(solved: _Solved) -> Pricing:
+        cluster, share = solved.plan()
+        if giants is not None:
+            cluster, share = giants.together(cluster, share)
+        if rounds.kinds is not None:
+            cluster, share = dealt(cluster, share, rounds.kinds, candidates)
+        around = solved.data.named(solved.found.best)
+        around = replace(around, seconds=around.seconds * solved.data.speed / rounds.typical)
+        chosen = replace(gather(problem, rows_of(problem), cluster), share=share)
+        return Pricing(prices, around, bound, chosen, stats, giants is not None if rounds.could_settle else None)
+
+    first, *others = map(proposed, several)
+    return replace(first, others=tuple(others))
 
 
 @dataclass(frozen=True)
@@ -202,11 +212,25 @@ class _Relaxations:
         return solved, bound
 
     @property
-    def could_settle(self) -> bool:
+    def has_giants(self) -> bool:
         """Whether giants matter and can be told."""
         weights = self.problem.objective
         alone = weights.makespan and not (weights.total_time or weights.cost)
-        return bool(alone) and self.kinds is None and self.problem.T.size > _SMALL
+        return bool(alone) and self.kinds is None
+
+    @property
+    def could_settle(self) -> bool:
+        """Whether they may be settled before the search."""
+        return self.has_giants and self.problem.T.size > _SMALL
+
+    def branched(self, solved: _Solved, bound: float) -> tuple[list[_Solved], float]:
+        """Relaxations with giants of a small round in different places, the best first, and the bound they raise."""
+        if not (self.has_giants and TINY < self.problem.T.size <= _SMALL and np.isfinite(solved.found.value)):
+            return [solved], bound
+        value, bound, open_ = self._branches(solved, bound)
+        data = relax(self.problem, self.typical, self.penalty, value)
+        tried = [self._generate(replace(data, T=masked(data, best.places)), best.vector, 0.01, 0.0) for best in open_]
+        return [each for each in tried if np.isfinite(each.found.value)] or [solved], bound
 
     def settled(self, solved: _Solved, bound: float, settling: bool | None) -> tuple[Settled | None, _Solved, float]:
         """Giants on clusters of their own choice, the relaxation of the rest, and the bound that giants raise.
@@ -221,29 +245,40 @@ class _Relaxations:
             settling = self.problem.T.size <= _LARGE
         if settling is False or not (self.could_settle and possible):
             return None, solved, bound
-        slack = 0.5 * self.problem.clusters / self.problem.tasks
-        value, vector = bound * (1.0 + slack), solved.found.best
+        value, vector = bound * (1.0 + self.slack), solved.found.best
         data = relax(self.problem, self.typical, self.penalty, value)
-        plan = solved.plan()
-        if settling is None and split(data, *plan) < SPLIT:
+        if settling is None and split(data, *solved.plan()) < SPLIT:
             return None, solved, bound
-        most = int(_BRANCHING // self.problem.T.size)
-        if most and self.floor < solved.found.bound:  # else the longest task is the bound
-            least = relax(self.problem, self.least, self.penalty, value)
-            bound, open_ = branch(
-                least, vector, *plan, bound=bound, value=value, most=most, width=self.width, tolerance=0.2 * slack,
-                deadline=self.deadline,
-            )  # fmt: skip
+        if not longest:
+            _, bound, open_ = self._branches(solved, bound)
             if open_:
                 data, vector = replace(data, T=masked(data, open_[0].places)), open_[0].vector
         giants = settle(
-            data, vector, floor=bound, spare=slack / (1.0 + slack), longest=longest,
+            data, vector, floor=bound, spare=self.slack / (1.0 + self.slack), longest=longest,
             width=self.width, reach=self.reachable * self.problem.tasks, deadline=self.deadline,
         )  # fmt: skip
         if giants is None:
             return None, solved, bound
         tried = self._generate(giants.rest, giants.vector, 0.02, bound)
         return (giants, tried, bound) if np.isfinite(tried.found.value) else (None, solved, bound)
+
+    @property
+    def slack(self) -> float:
+        """Relative, between the bound and the makespan of plans worth a look."""
+        return 0.5 * self.problem.clusters / self.problem.tasks
+
+    def _branches(self, solved: _Solved, bound: float) -> tuple[float, float, list[Branch]]:
+        """A makespan that plans worth a look are below, the bound, and the best branches on giants with such plans."""
+        value = bound * (1.0 + self.slack)
+        most = min(_BRANCHES, int(_BRANCHING // self.problem.T.size))
+        if not most or solved.found.bound <= self.floor:  # then the longest task is the bound
+            return value, bound, []
+        bound, open_ = branch(
+            relax(self.problem, self.least, self.penalty, value), solved.found.best, *solved.plan(), bound=bound,
+            value=value, most=most, whole=max(_WHOLE, 2.0 * self.slack), width=self.width, tolerance=0.2 * self.slack,
+            deadline=self.deadline,
+        )  # fmt: skip
+        return value, bound, open_[:_STARTS]
 
     def _generate(
         self, data: Relaxation, vector: Floats, off: float, floor: float, hopeless: float = np.inf

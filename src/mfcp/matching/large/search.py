@@ -20,19 +20,18 @@ import numpy as np
 
 from mfcp.matching.large import moves
 from mfcp.matching.large.candidates import Pricing
-from mfcp.matching.large.setting import TINY, Setting, set_up
+from mfcp.matching.large.setting import FEW, TINY, Setting, set_up
 from mfcp.matching.problem import Ints, MatchingProblem, violations
 
 # Annealing by single moves, then by chains near the best plan: temperature and stiffness, first to last.
 WARM = (0.03, 0.003, 250.0, 5000.0)
 CHAINS = (0.02, 0.008, 3000.0, 3000.0)
-FEW = 1000  # entries up to which tasks are too coarse for that; chains go about it more loosely
-LOOSE = (0.06, 0.06, 300.0, 300.0)
+LOOSE = (0.06, 0.06, 300.0, 300.0)  # chains of few entries: tasks are too coarse for that
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
 DEPTH = 4  # tasks moved at once
 SMALL = 50_000  # entries up to which more than twice the work is still a fraction of a second
-STARTS, MORE = 2, 8  # searches side by side, of which the best counts; more of them for few entries
+STARTS, MORE = 2, 6  # searches side by side, of which the best counts; more of them for few entries
 WORK = (2e6, 1.5e7)  # visits of a pair in each phase, or what takes as long; less for few entries
 PASSES = (20, 30)  # visits of each pair in each phase, besides
 BALANCE = 1.5e5  # work of the second phase per cluster, besides
@@ -68,10 +67,11 @@ def search(
         (N,) cluster of each task; all -1 if no plan was found that meets every constraint.
     """
     end = time.perf_counter() + time_limit
-    setting = set_up(problem, pricing, penalty)
+    settings = [set_up(problem, each, penalty) for each in (pricing, *pricing.others)]
     starts = MORE if problem.T.size <= FEW else STARTS
 
     def annealed(k: int) -> _Annealing:
+        setting = settings[k % len(settings)]
         annealing = _Annealing(setting, pricing.bound, target, effort, end, seed * starts + k)
         annealing.round(start)
         annealing.run()

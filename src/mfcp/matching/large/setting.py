@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 DEADLINES = 64  # levels of deadlines that are told apart; of more, a task is held to the next one down
 SMALL = 100_000  # entries up to which every allowed pair is looked at, not only the candidates
 TINY = 100  # entries up to which nothing is left out
-NEAR = 0.15  # reduced cost, as a share of a task's own cost, up to which a pair is of use
+FEW = 1000  # entries up to which tasks are coarse
+NEAR = (0.15, 0.3)  # reduced cost, as a share of a task's own cost, up to which a pair is of use; with few entries
 LEAST = 3  # pairs that a task keeps in any case
 LONG = 0.5  # in M / N bounds: a pair that alone is further above the bound is of no use; more than the gap to expect
 NONE = 1e300  # where there is no limit
@@ -129,7 +130,7 @@ def set_up(problem: MatchingProblem, pricing: Pricing, penalty: float | None) ->
     if M * N > TINY and weights.makespan:
         alone = np.where(valid, seconds * (zeta[at, 1] if problem.zeta is not None else 1.0) + backlog[at], np.inf)
         short = alone <= (1.0 + LONG * M / N) * max(floor, top)
-    near = price - price.min(axis=1)[:, None] <= NEAR * np.maximum(worth / N, wealth)[:, None]
+    near = price - price.min(axis=1)[:, None] <= NEAR[M * N <= FEW] * np.maximum(worth / N, wealth)[:, None]
     ranked = price.argsort(axis=1, kind="stable")
     position = np.empty_like(ranked)
     np.put_along_axis(position, ranked, np.arange(price.shape[1])[None], axis=1)
