@@ -30,7 +30,8 @@ LOOSE = (0.06, 0.06, 300.0, 300.0)  # chains of few entries: tasks are too coars
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
 DEPTH = 4  # tasks moved at once
-SMALL = 50_000  # entries up to which more than twice the work is still a fraction of a second
+SMALL = 50_000  # entries up to which more than the usual work is still a fraction of a second
+LONGER = (2.2, 3.0)  # times the usual work, of few entries and of those
 STARTS, MORE = 2, 6  # searches side by side, of which the best counts; more of them for few entries
 WORK = (2e6, 1.5e7)  # visits of a pair in each phase, or what takes as long; less for few entries
 PASSES = (20, 30)  # visits of each pair in each phase, besides
@@ -100,7 +101,8 @@ class _Annealing:
         M, size = setting.clusters, setting.clusters * setting.tasks
         self.chains = LOOSE if size <= FEW else CHAINS
         self.repeats = HOTTER * 2 if size <= TINY else (1.0,)
-        part_of = effort * (2.5 if size <= SMALL else 1.0) * min(1.0, size / FEW) / len(self.repeats)
+        longer = LONGER[0] if size <= FEW else LONGER[1] if size <= SMALL else 1.0
+        part_of = effort * longer * min(1.0, size / FEW) / len(self.repeats)
         self.first, self.second = (
             part_of * (work + passes * len(setting.pairs.time)) for work, passes in zip(WORK, PASSES, strict=True)
         )
