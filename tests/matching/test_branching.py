@@ -13,9 +13,11 @@ from mfcp.matching import solve
 from mfcp.matching.large import branching, pricing
 from mfcp.matching.large.branching import branch, masked
 from mfcp.matching.large.generation import generate
+from mfcp.matching.large.pricing import price
 from mfcp.matching.large.relaxation import guess, relax
+from mfcp.matching.large.search import search
 from mfcp.matching.large.shards import Threads
-from mfcp.matching.problem import MatchingProblem
+from mfcp.matching.problem import MatchingProblem, makespan
 
 
 def raised(problem, value, most, whole=0.03):
@@ -82,6 +84,19 @@ def test_plans_of_rounds_that_split_giants_are_near_their_bound(seed, monkeypatc
     assert solution.lower_bound > 1.0001 * without.lower_bound
     assert solution.objective <= 1.0002 * without.objective
     assert solution.gap < 0.0013 < without.gap
+
+
+def test_searches_of_small_rounds_start_from_several_branches():
+    problem = heavy(10, 100, 1.5, 4)
+    relaxation, found = (price(problem, time_limit=60.0, settling=settling) for settling in (False, None))
+    assert not relaxation.others
+    assert len(found.others) == 2
+    assert found.bound > 1.002 * relaxation.bound
+    assert {other.bound for other in found.others} == {found.bound}
+    prices = [each.around.seconds for each in (found, *found.others)]
+    assert not np.allclose(prices[0], prices[1], rtol=1e-3)
+    alone, several = (makespan(search(problem, each, time_limit=60.0), problem.T) for each in (relaxation, found))
+    assert found.bound <= several < 0.9995 * alone
 
 
 def test_cores_do_not_change_a_bit(monkeypatch):

@@ -249,10 +249,9 @@ class _Relaxations:
         data = relax(self.problem, self.typical, self.penalty, value)
         if settling is None and split(data, *solved.plan()) < SPLIT:
             return None, solved, bound
-        if not longest:
-            _, bound, open_ = self._branches(solved, bound)
-            if open_:
-                data, vector = replace(data, T=masked(data, open_[0].places)), open_[0].vector
+        _, bound, open_ = self._branches(solved, bound)
+        if open_:
+            data, vector = replace(data, T=masked(data, open_[0].places)), open_[0].vector
         giants = settle(
             data, vector, floor=bound, spare=self.slack / (1.0 + self.slack), longest=longest,
             width=self.width, reach=self.reachable * self.problem.tasks, deadline=self.deadline,
