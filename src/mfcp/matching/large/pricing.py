@@ -225,7 +225,8 @@ class _Relaxations:
 
     def branched(self, solved: _Solved, bound: float) -> tuple[list[_Solved], float]:
         """Relaxations with giants of a small round in different places, the best first, and the bound they raise."""
-        if not (self.has_giants and TINY < self.problem.T.size <= _SMALL and np.isfinite(solved.found.value)):
+        possible = np.isfinite(bound) and np.isfinite(solved.found.value)
+        if not (self.has_giants and possible and TINY < self.problem.T.size <= _SMALL):
             return [solved], bound
         value, bound, open_ = self._branches(solved, bound)
         data = relax(self.problem, self.typical, self.penalty, value)
@@ -270,7 +271,8 @@ class _Relaxations:
         """A makespan that plans worth a look are below, the bound, and the best branches on giants with such plans."""
         value = bound * (1.0 + self.slack)
         most = min(_BRANCHES, int(_BRANCHING // self.problem.T.size))
-        if not most or solved.found.bound <= self.floor:  # then the longest task is the bound
+        longest = solved.found.bound <= self.floor
+        if longest or most < _STARTS:  # nothing to raise, or not enough for one giant
             return value, bound, []
         bound, open_ = branch(
             relax(self.problem, self.least, self.penalty, value), solved.found.best, *solved.plan(), bound=bound,
