@@ -3,7 +3,7 @@
     python benchmarks/matching.py                      ours on every family and size; some minutes
     python benchmarks/matching.py --peers              and peers, alternately on the same rounds
     python benchmarks/matching.py --data DIR           with rounds resampled from a folder of logs as well
-    python benchmarks/matching.py --python PATH        an interpreter that has OR-Tools and DeDe (default: this one)
+    python benchmarks/matching.py --python PATH        an interpreter that has OR-Tools and SciPy (default: this one)
 
 A gap is objective / certified lower bound - 1; reliability is met in every plan counted, else the row says so.
 Seeds 0, 1, 2, … were never used for tuning. Each engine runs once before the clock counts, to be compiled.
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--emulator", action="store_true", help="rounds resampled from the emulated platform as well")
     parser.add_argument("--data", type=Path, metavar="DIR", help="rounds resampled from a folder of logs as well")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="of each peer on a round")
-    parser.add_argument("--python", default="python", metavar="PATH", help="interpreter with ortools")
+    parser.add_argument("--python", default="python", metavar="PATH", help="interpreter with ortools and scipy")
     arguments = parser.parse_args()
     chosen = arguments.families.split(",") if arguments.families else list(FAMILIES)
     sources = {name: generated(name) for name in chosen}
