@@ -26,7 +26,7 @@ from mfcp.matching.problem import Ints, MatchingProblem, violations
 # Annealing by single moves, then by chains near the best plan: temperature and stiffness, first to last.
 WARM = (0.03, 0.003, 250.0, 5000.0)
 CHAINS = (0.02, 0.008, 3000.0, 3000.0)
-LOOSE = (0.06, 0.06, 300.0, 300.0)  # chains of few entries: tasks are too coarse for that
+LOOSE = (0.06, 0.03, 300.0, 300.0)  # chains of few entries: tasks are too coarse for that
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
 DEPTH = 4  # tasks moved at once
