@@ -115,11 +115,13 @@ def test_an_output_folder_that_is_a_file(checkout: Path) -> None:
 
 
 HALF_WAY = """
+import signal
 import time
 from pathlib import Path
 import mfcp.stages.ingest as stage
 from mfcp.stages.base import main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
 def write_tables(tables, folder):
     (folder / "tasks.parquet").write_text("half of it")
     Path("half-way").touch()
