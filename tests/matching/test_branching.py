@@ -16,7 +16,7 @@ from mfcp.matching.large.generation import generate
 from mfcp.matching.large.pricing import price
 from mfcp.matching.large.relaxation import guess, relax
 from mfcp.matching.large.search import search
-from mfcp.matching.large.shards import Threads
+from mfcp.matching.large.shards import Threads, whole_plan
 from mfcp.matching.problem import MatchingProblem, makespan
 
 
@@ -27,8 +27,9 @@ def raised(problem, value, most, whole=0.03):
     found = generate(data, shards, guess(data), off=1.0, floor=0.0, **options)
     if found.bound >= value:
         return value, []
-    cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
-    return branch(data, found.best, cluster, share, bound=found.bound, value=value, most=most, whole=whole, **options)
+    return branch(
+        data, found.best, *whole_plan(shards), bound=found.bound, value=value, most=most, whole=whole, **options
+    )
 
 
 @given(platforms(), st.floats(0.9, 1.5), st.sampled_from([0, 4, 200]))
@@ -53,7 +54,14 @@ def test_where_every_task_is_a_giant_branches_end_at_the_optimum(seed):
     assert relaxation <= bound
     assert bound == pytest.approx(optimum, rel=1e-4)
     assert open_[0].giant < 0
-    assert raised(problem, 0.5 * optimum, 10_000) == (0.5 * optimum, [])  # no plan below
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_no_branch_stays_open_below_a_value_that_no_plan_is_below(seed):
+    problem = unrelated(4, 10, seed, sigma=0.7, gamma=0.85)
+    value = 0.98 * float(solve(problem, "exact").objective)
+    assert raised(problem, value, 0, 1e-4)[0] < value  # the relaxation alone does not show it
+    assert raised(problem, value, 10_000, 1e-4) == (value, [])
 
 
 def test_the_bound_grows_with_the_branches():

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mfcp.matching.large.diving import fills
 from mfcp.matching.large.generation import generate
 from mfcp.matching.large.relaxation import Relaxation
-from mfcp.matching.large.shards import Threads
+from mfcp.matching.large.shards import Threads, whole_plan
 from mfcp.matching.problem import Floats, Ints
 
 _WIDTH = 4  # candidates per task: little changes from a branch to the next
@@ -35,8 +35,8 @@ class Branch:
         number: in the order they were made.
         places: the clusters of each such giant.
         vector: (D,) prices of the bound.
-        giant: the next to decide on, and its clusters in the relaxation; -1 where none fills much in parts.
-        parts: those clusters.
+        giant: the next to decide on; -1 where none fills much in parts.
+        parts: the clusters that have parts of it.
     """
 
     bound: float
@@ -75,7 +75,7 @@ def branch(
         )  # fmt: skip
         if found.bound >= value:
             return Branch(found.bound, number, places, vector, -1, np.empty(0, int))
-        cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
+        cluster, share = whole_plan(shards)
         return Branch(found.bound, number, places, found.best, *_undecided(part, cluster, share, whole))
 
     open_, count = [Branch(bound, 0, {}, vector, *_undecided(data, cluster, share, whole))], 0

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mfcp.matching.large.candidates import Row
 from mfcp.matching.large.generation import generate
 from mfcp.matching.large.relaxation import TINY, Relaxation, draw
-from mfcp.matching.large.shards import Threads
+from mfcp.matching.large.shards import Threads, whole_plan
 from mfcp.matching.problem import Floats, Ints
 
 GIANT = 0.1  # of what is free, from where on tasks are settled
@@ -102,7 +102,7 @@ def settle(
         if not np.isfinite(found.value) or (longest and found.value < _EASY * floor):
             break
         vector = _scaled(found.vector, part, sample)
-        cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
+        cluster, share = whole_plan(shards)
         filled = fills(replace(part, cap=free), cluster, share).max(axis=1)
         giants = np.flatnonzero((filled > GIANT) & (part.mass == 1.0))
         some = max(math.ceil(_PART * len(giants)), len(free) // _ENOUGH)
@@ -121,10 +121,10 @@ def settle(
     settled = np.flatnonzero(where >= 0)
     if not len(settled):
         return None
-    giants, cluster = tasks[settled], where[settled]
+    giants, places = tasks[settled], where[settled]
     others = np.setdiff1d(np.arange(len(data.mass)), giants)
-    rest = _without(data, giants, cluster)
-    return Settled(giants, cluster, rest, others, _scaled(vector, data, rest))
+    rest = _without(data, giants, places)
+    return Settled(giants, places, rest, others, _scaled(vector, data, rest))
 
 
 def _apart(T: Floats, floor: float) -> Iterator[tuple[np.intp, np.intp]]:

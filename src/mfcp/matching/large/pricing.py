@@ -37,16 +37,16 @@ from mfcp.matching.large.generation import certified, generate
 from mfcp.matching.large.interior import Progress
 from mfcp.matching.large.kinds import alike, dealt
 from mfcp.matching.large.relaxation import Relaxation, draw, guess, relax
-from mfcp.matching.large.setting import TINY
-from mfcp.matching.large.shards import Shards, Threads
+from mfcp.matching.large.setting import SMALL, TINY
+from mfcp.matching.large.shards import Shards, Threads, whole_plan
 from mfcp.matching.problem import SLACK, Floats, MatchingProblem
 from mfcp.threads import one_blas_thread
 
 _VALUES = 6  # relaxations beyond the first, at most
-_SMALL = 100_000  # entries up to which the search looks at every pair, and finds places for giants itself
 _LARGE = 10**7  # entries from which on to settle giants takes longer than to search
 _BRANCHING, _BRANCHES = 10**7, 40  # entries of all branches together, and how many: as long as a search takes
 _WHOLE = 0.03  # of a cluster in parts of one giant, from where on that is worth a branch; or what a task has of one
+_FEWEST = 3  # branches of one giant: where the relaxation has its parts, and elsewhere
 _STARTS = 3  # branches that searches start from
 _CHEAP = 10**6  # entries up to which accuracy takes no time to speak of
 _HOPELESS = 2.0  # times the relaxation's bound: prices of a round so much shorter than its longest task do not matter
@@ -93,7 +93,7 @@ def price(
             solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
         prices = solved.data.named(solved.found.best)
         giants, solved, bound = rounds.settled(solved, bound, settling)
-        several, bound = ([solved], bound) if settling is False else rounds.branched(solved, bound)
+        several, bound = rounds.branched(solved, bound, settling)
     stats = rounds.stats | {"value": several[0].found.value, "seconds": time.monotonic() - begun}
 
     def proposed(solved: _Solved) -> Pricing:
@@ -121,8 +121,7 @@ class _Solved:
 
     def plan(self) -> tuple[NDArray[np.int32], Floats]:
         """(n, W) candidates and shares."""
-        cluster, share = (np.concatenate(parts) for parts in zip(*self.shards.each("plan"), strict=True))
-        return cluster, share
+        return whole_plan(self.shards)
 
 
 class _Relaxations:
@@ -221,12 +220,13 @@ class _Relaxations:
     @property
     def could_settle(self) -> bool:
         """Whether they may be settled before the search."""
-        return self.has_giants and self.problem.T.size > _SMALL
+        return self.has_giants and self.problem.T.size > SMALL
 
-    def branched(self, solved: _Solved, bound: float) -> tuple[list[_Solved], float]:
+    def branched(self, solved: _Solved, bound: float, settling: bool | None) -> tuple[list[_Solved], float]:
         """Relaxations with giants of a small round in different places, the best first, and the bound they raise."""
         possible = np.isfinite(bound) and np.isfinite(solved.found.value)
-        if not (self.has_giants and possible and TINY < self.problem.T.size <= _SMALL):
+        small = TINY < self.problem.T.size <= SMALL  # then the search finds places for giants itself
+        if settling is False or not (self.has_giants and possible and small):
             return [solved], bound
         value, bound, open_ = self._branches(solved, bound)
         data = relax(self.problem, self.typical, self.penalty, value)
@@ -240,9 +240,8 @@ class _Relaxations:
         """
         longest = self.floor > _HOPELESS * max(solved.found.bound, 0.0)
         possible = np.isfinite(bound) and (longest or np.isfinite(solved.found.value))
-        if (
-            settling is None and longest
-        ):  # a large round with room to spare is mostly searched well without, in less time
+        if settling is None and longest:
+            # a large round with room to spare is mostly searched well without, in less time
             settling = self.problem.T.size <= _LARGE
         if settling is False or not (self.could_settle and possible):
             return None, solved, bound
@@ -272,7 +271,7 @@ class _Relaxations:
         value = bound * (1.0 + self.slack)
         most = min(_BRANCHES, int(_BRANCHING // self.problem.T.size))
         longest = solved.found.bound <= self.floor
-        if longest or most < _STARTS:  # nothing to raise, or not enough for one giant
+        if longest or most < _FEWEST:  # nothing to raise, or no time to
             return value, bound, []
         bound, open_ = branch(
             relax(self.problem, self.least, self.penalty, value), solved.found.best, *solved.plan(), bound=bound,

@@ -127,6 +127,12 @@ class Shards(Protocol):
         ...
 
 
+def whole_plan(shards: Shards) -> tuple[NDArray[np.int32], Floats]:
+    """(n, W) candidates and shares of all tasks; see `Shard.plan`."""
+    cluster, share = (np.concatenate(parts) for parts in zip(*shards.each("plan"), strict=True))
+    return cluster, share
+
+
 def cut(tasks: int, candidates: int, workers: int = 0) -> list[slice]:
     """The tasks of each shard; no more shards than are worth it, or than a fixed number and `workers`."""
     count = int(np.clip(tasks * candidates // _WORTH, 1, max(_SHARDS, workers)))
