@@ -372,14 +372,14 @@ class TestObjectiveAsUpperLevel:
         rounds = self.rounds(0.5)
         X = torch.rand(1, 4, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(2)
         method = DecisionFocused(upper="objective", beta=7.0, lam=0.1)
-        expected = relaxed_objective(X, rounds.T / rounds.optimum[..., None, None], rounds.A, 0.5, 7.0, 0.1)
+        expected = relaxed_objective(X, rounds.T / rounds.fastest[..., None, None], rounds.A, 0.5, 7.0, 0.1)
         torch.testing.assert_close(method._upper_level(X, rounds, setting), expected)
 
     def test_below_gamma_it_charges_the_price(self, setting):
         rounds = self.rounds(0.97)
         X = torch.full((1, 4, 3, 4), 1 / 3, dtype=torch.float64).requires_grad_()
         by_plan = torch.autograd.grad(DecisionFocused(upper="objective")._upper_level(X, rounds, setting).sum(), X)[0]
-        load = torch.logsumexp(40.0 * (X * rounds.T).sum(3) / rounds.optimum[..., None], 2).sum() / 40.0
+        load = torch.logsumexp(40.0 * (X * rounds.T).sum(3) / rounds.fastest[..., None], 2).sum() / 40.0
         by_load = torch.autograd.grad(load, X)[0]
         torch.testing.assert_close(by_plan - by_load, -setting.price * rounds.A / 4)
 

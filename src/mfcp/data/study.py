@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.data.pool import TaskPool, split_groups
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing, write_json
-from mfcp.matching.planning import solve_or_fall_back
+from mfcp.matching.planning import quick, solve_or_fall_back
 from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem, reliability
 from mfcp.matching.speedup import SpeedUp
 
@@ -69,6 +69,7 @@ class Setting:
     rules: RoundRules
     price: float
     speedup: SpeedUp | None
+    _fastest: dict[tuple[str, int], Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def clusters(self) -> int:
@@ -103,6 +104,17 @@ class Setting:
             order = rng.random((count, len(tasks))).argsort(axis=1)[:, : self.rules.tasks]
             drawn.append(tasks[order])
         return np.stack(drawn)
+
+    def fastest(self, part: str, count: int) -> Floats:
+        """(S, count) seconds of the rounds of one part, to measure makespans in: those of `matching.planning.quick`.
+
+        Worked out once for all methods.
+        """
+        if (part, count) not in self._fastest:
+            problem = self.problem(self.rounds(part, count))
+            spans = solve_or_fall_back(problem, quick(problem)).makespan
+            self._fastest[part, count] = spans.reshape(len(self.seeds), count)
+        return self._fastest[part, count]
 
     def problem(self, rounds: Ints, *, truth: bool = False) -> MatchingProblem:
         """The rounds (S, R, N) as one batch (S·R, M, N) under the labels, or under the truth."""

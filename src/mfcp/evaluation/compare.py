@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,10 @@ class Resampled:
         result: Floats = self.values[:, self.methods.index(method), self.metrics.index(metric)]
         return result
 
+    def only(self, methods: Sequence[str]) -> Resampled:
+        """Some of the methods."""
+        return replace(self, methods=tuple(methods), values=self.values[:, [self.methods.index(m) for m in methods]])
+
     def interval(self, method: str, metric: str) -> dict[str, float]:
         """Mean and the ends of its 95 % interval."""
         samples = self.of(method, metric)
@@ -146,7 +151,7 @@ def resample(rounds: pd.DataFrame, count: int) -> Resampled:
         DataError: a method lacks rounds that another has.
     """
     keys = ["method", "setting", "seed"]
-    methods, settings, seeds = (tuple(dict.fromkeys(rounds[key])) for key in keys)
+    methods, settings, seeds = (tuple(rounds[key].unique()) for key in keys)
     sizes = rounds.groupby(keys).size()
     if sizes.nunique() != 1 or len(sizes) != len(methods) * len(settings) * len(seeds):
         raise DataError(
@@ -165,10 +170,9 @@ def resample(rounds: pd.DataFrame, count: int) -> Resampled:
 
     def statistic(means: Floats) -> Floats:
         own = means.reshape(*means.shape[:2], len(methods), -1)
-        result = own[..., : len(metrics)].copy()
-        result[..., relative] = own[..., relative] / own[..., -1:] - 1.0
-        averaged: Floats = result.mean(axis=1)
-        return averaged
+        result: Floats = own[..., : len(metrics)].mean(axis=1)
+        result[..., relative] = (own[..., relative] / own[..., -1:] - 1.0).mean(axis=1)
+        return result
 
     flat = blocks.reshape(*blocks.shape[:3], -1)
     rng = np.random.default_rng(0)

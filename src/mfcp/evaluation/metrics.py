@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
@@ -62,6 +65,11 @@ RELATIVE = {
     "relative_regret": "makespan",
     "regret_equal_violation": "makespan_equal_violation",
     "regret_equal_shortfall": "makespan_equal_shortfall",
+}
+# What methods are brought to equal levels of, by the metric that is then told; of missing reliabilities (R,).
+LEVELS: dict[str, Callable[[Floats], float]] = {
+    "regret_equal_violation": lambda missing: float((missing > 0).mean()),
+    "regret_equal_shortfall": lambda missing: float(missing.mean()),
 }
 
 
@@ -133,17 +141,19 @@ def evaluate(setting: Setting, trained: dict[str, Trained], rules: EvaluateRules
     """
     reference = Reference.of(setting, rules.rounds)
     fair = BASELINE in trained and rules.margins
-    targets = _levels(trained[BASELINE], setting, [0.0]) if fair else {}
+    wanted = [missing(0.0) for missing in _missing(trained[BASELINE], setting)] if fair else []
     tables = []
     for label, model in trained.items():
-        table = pd.DataFrame(round_metrics(model.plan(setting, reference.rounds), reference, price=setting.price))
+        plans = _Plans(model, setting, reference.rounds)
+        table = pd.DataFrame(round_metrics(plans.at(), reference, price=setting.price))
         table.insert(0, "round", np.tile(np.arange(rules.rounds), len(setting.seeds)))
         table.insert(0, "seed", np.repeat(setting.seeds, rules.rounds))
         table.insert(0, "method", label)
         table.insert(0, "setting", setting.name)
-        for name, margin in _equalising_margins(model, setting, rules.margins, targets, label == BASELINE).items():
-            plan = model.plan(setting, reference.rounds, margin=margin)
-            table[RELATIVE[name]] = busy(plan, reference.truth.T, reference.truth.zeta).max(axis=-1)
+        each = list(zip(_missing(model, setting), wanted, strict=True)) if fair else []
+        for name, level in LEVELS.items() if fair else ():
+            margins = [equalising_margin(own, level, level(target), rules.margins) for own, target in each]
+            table[RELATIVE[name]] = busy(plans.at(margins), reference.truth.T, reference.truth.zeta).max(axis=-1)
         tables.append(table)
     rounds = pd.concat(tables, ignore_index=True)
     return rounds, per_seed(rounds)
@@ -174,27 +184,54 @@ def validation_excess(setting: Setting, trained: dict[str, Trained]) -> pd.DataF
     return pd.concat(tables, ignore_index=True)
 
 
-def _levels(model: Trained, setting: Setting, margins: list[float]) -> dict[str, Floats]:
-    """Violation rate and mean shortfall (margins, S) on the validation rounds, under the labels."""
+class _Plans:
+    """The plans of one method for some rounds (S, R, N), by seed and margin; each is made once."""
+
+    def __init__(self, model: Trained, setting: Setting, rounds: Ints) -> None:
+        beliefs = model.beliefs(setting, rounds)
+        self.seeds = range(len(beliefs))
+        self.of = cache(lambda s, margin: model.decide(setting, s, beliefs[s], margin))
+
+    def at(self, margins: Sequence[float] | None = None) -> Ints:
+        """(S·R, N) at a margin per seed, none: 0."""
+        return np.concatenate([self.of(s, 0.0 if margins is None else margins[s]) for s in self.seeds])
+
+
+def _missing(model: Trained, setting: Setting) -> list[Callable[[float], Floats]]:
+    """Of each seed, margin → missing reliability (R,) of its plans for the validation rounds, under the labels."""
     rounds = setting.rounds("validation", setting.rules.validation_rounds)
-    problem = setting.problem(rounds)
-    missing = []
-    for margin in margins:
-        reached = reliability(model.plan(setting, rounds, margin=margin), problem.A)
-        missing.append(np.maximum(problem.gamma - reached, 0.0).reshape(len(setting.seeds), -1))
-    short = np.stack(missing)
-    return {
-        "regret_equal_violation": (short > SLACK).mean(axis=2),
-        "regret_equal_shortfall": short.mean(axis=2),
-    }
+    truth, count = setting.problem(rounds), rounds.shape[1]
+    plans = _Plans(model, setting, rounds)
+
+    def missing(s: int, margin: float) -> Floats:
+        own = truth.take(np.arange(s * count, (s + 1) * count))
+        short: Floats = np.maximum(own.gamma - reliability(plans.of(s, margin), own.A), 0.0)
+        return np.where(short > SLACK, short, 0.0)
+
+    return [partial(missing, s) for s in plans.seeds]
 
 
-def _equalising_margins(
-    model: Trained, setting: Setting, margins: tuple[float, ...], targets: dict[str, Floats], is_baseline: bool
-) -> dict[str, Floats]:
-    """Per metric of `targets`, the (S,) margins that bring a method closest to it on validation rounds."""
-    if is_baseline or not targets:
-        return {name: np.zeros(len(setting.seeds)) for name in targets}
-    grid = np.array(sorted(margins, key=abs))  # ties go to the smallest change
-    levels = _levels(model, setting, list(grid))
-    return {name: grid[np.abs(levels[name] - target).argmin(axis=0)] for name, target in targets.items()}
+def equalising_margin(
+    missing: Callable[[float], Floats], level: Callable[[Floats], float], target: float, margins: Iterable[float]
+) -> float:
+    """The margin, of 0 and some others, at which a level is closest to a target.
+
+    By bisection, since a margin takes many plans: the level falls with it. Where it rises in places, the best of those
+    looked at; 0 is among them.
+
+    Args:
+        missing: margin → (R,) missing reliability.
+        level: of that.
+        target: level of the method to compare with.
+        margins: on gamma.
+    """
+    start = level(missing(0.0))
+    found = {0.0: start}
+
+    def passed(margin: float) -> bool:
+        found[margin] = level(missing(margin))
+        return found[margin] <= target if start > target else found[margin] >= target
+
+    if start != target:
+        bisect_left(sorted((m for m in margins if (m > 0 if start > target else m < 0)), key=abs), True, key=passed)
+    return min(found, key=lambda margin: (abs(found[margin] - target), abs(margin)))

@@ -11,23 +11,19 @@ normal loads and an approximation beyond.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from mfcp.matching.exact import all_plans, few_plans
-from mfcp.matching.planning import FALLBACK_PRICE, solve, solve_or_fall_back
+from mfcp.matching.exact import all_plans
+from mfcp.matching.planning import FALLBACK_PRICE, QUICK_TASKS, quick, solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem
 
 _CHUNK = 1_000_000  # (rounds, plans) entries worked on at once
 _FEW = 5000  # plans up to which all are looked at: some milliseconds, as the search takes
 _KICKS = 600  # descents from perturbed plans, per round and over its tasks
 _LEAST_KICKS, _PAIRED_KICKS = 12, 2400  # at 20 tasks more than 12 save 0.02 % of the cost and take twice the time
-_MANY_TASKS = 200  # above it plans start from the certified engine at several targets and are polished
 _STEP = 0.8  # between those targets, in deviations of the plan's reliability
 _TARGETS = 3  # at most
-_START = {"kind": "dual", "target": 1e-3, "effort": 0.3}  # all work takes twice the time, and no less cost after polish
-_FEW_START = {"kind": "search", "effort": 20_000, "budget": 3_000}  # likewise
 
 
 @dataclass(frozen=True)
@@ -102,13 +98,13 @@ def expected_plans(moments: Moments, *, price: float) -> ExpectedPlan:
     gamma', with F, the least makespan at mean reliability gamma', convex in it.
     """
     point = moments.point()
-    first = solve_or_fall_back(point, _start(point))
+    first = solve_or_fall_back(point, quick(point))  # as what follows is worth; the means are not known better
     unit = first.makespan
     if point.clusters**point.tasks <= _FEW:
         plan, cost, _ = _best_of_all(moments, unit, price, None)
         return ExpectedPlan(plan, cost, unit)
     charge = np.full(len(unit), price)
-    if point.tasks <= _MANY_TASKS:
+    if point.tasks <= QUICK_TASKS:
         plan, cost, _ = _improved(moments, first.assignment, unit, charge, None)
         return ExpectedPlan(plan, cost, unit)
     each = [
@@ -116,13 +112,6 @@ def expected_plans(moments: Moments, *, price: float) -> ExpectedPlan:
         for b in range(len(unit))
     ]
     return ExpectedPlan(np.concatenate([plan for plan, _ in each]), np.concatenate([cost for _, cost in each]), unit)
-
-
-def _start(point: MatchingProblem) -> str | dict[str, Any]:
-    """The engine of the point plan: milliseconds, as what follows is worth; the means are not known better."""
-    if point.tasks > _MANY_TASKS:
-        return _START
-    return "auto" if few_plans(point) else _FEW_START
 
 
 def cost_bound(moments: Moments, unit: Floats, *, price: float) -> Floats:
@@ -196,7 +185,7 @@ def _at_targets(moments: Moments, unit: Floats, price: float, first: Ints) -> tu
     state, rising = None, False
     for step in range(1, _TARGETS + 1 if deviation > 0 else 1):
         target = point.at(np.minimum(point.gamma + _STEP * step * deviation, point.reachable_gamma() - SLACK))
-        solution = solve(target, _START, start=state)
+        solution = solve(target, quick(target), start=state)
         if solution.assignment[0, 0] < 0:
             break
         plan, cost, _ = _improved(moments, solution.assignment, unit, charge, None)
@@ -204,7 +193,7 @@ def _at_targets(moments: Moments, unit: Floats, price: float, first: Ints) -> tu
             break
         best, least, state, rising = plan, cost, solution.state, True
     if not rising:
-        priced = solve(point, _START, price=price * unit)
+        priced = solve(point, quick(point), price=price * unit)
         plan, cost, _ = _improved(moments, priced.assignment, unit, charge, None)
         if cost[0] < least[0]:
             best, least = plan, cost

@@ -125,15 +125,14 @@ class Trained:
             result.append(Belief(times, reliabilities, log_sd, a_sd, gamma, gather(setting.allowed, own), setting.zeta))
         return result
 
-    def plan(self, setting: Setting, rounds: Ints, *, margin: Floats | float = 0.0) -> Ints:
-        """(S·R, N) plans for rounds (S, R, N); `margin` (or one per seed) is added to gamma."""
-        margins = np.broadcast_to(margin, len(setting.seeds))
-        price = setting.price
-        plans = [
-            self.method.rule.plan(belief, knob=float(self.knob[s]), price=price, margin=float(margins[s]))
-            for s, belief in enumerate(self.beliefs(setting, rounds))
-        ]
-        return np.concatenate(plans)
+    def plan(self, setting: Setting, rounds: Ints) -> Ints:
+        """(S·R, N) plans for rounds (S, R, N)."""
+        beliefs = self.beliefs(setting, rounds)
+        return np.concatenate([self.decide(setting, s, belief) for s, belief in enumerate(beliefs)])
+
+    def decide(self, setting: Setting, s: int, belief: Belief, margin: float = 0.0) -> Ints:
+        """(R, N) plans of the s-th seed for its belief about R rounds; `margin` is added to gamma."""
+        return self.method.rule.plan(belief, knob=float(self.knob[s]), price=setting.price, margin=margin)
 
     def tuned(self, setting: Setting) -> Trained:
         """The same with the rule's knob chosen on each seed's validation rounds."""

@@ -23,7 +23,7 @@ class DecisionFocused(Finetuned):
 
     The lower level is the relaxed matching of Eqs. (8)-(10), in the parallel regime of Eqs. (16)-(17), in units of
     each round's fastest balanced makespan. The upper level is by default the makespan of the relaxed plan under the
-    labels, over the round's optimum, plus the price of missing reliability: the metric, where Eq. (12), which is
+    labels, over the least of the round, plus the price of missing reliability: the metric, where Eq. (12), which is
     `upper: objective`, has a barrier that is infinite where a plan misses gamma (docs/decisions/0052).
     MFCP-AD and MFCP-FG are two values of `gradient`.
     """
@@ -71,11 +71,11 @@ class DecisionFocused(Finetuned):
             load = load * setting.speedup(X.sum(3))
         g = (X * rounds.A).sum((2, 3)) / X.shape[3] - rounds.gamma
         if self.cost == "total":
-            span = load.sum(2) / setting.clusters / rounds.optimum
+            span = load.sum(2) / setting.clusters / rounds.fastest
         elif self.upper == "objective":
-            span = torch.logsumexp(self.beta * load / rounds.optimum[..., None], 2) / self.beta
+            span = torch.logsumexp(self.beta * load / rounds.fastest[..., None], 2) / self.beta
         else:
-            span = load.amax(2) / rounds.optimum
+            span = load.amax(2) / rounds.fastest
         if self.upper == "cost":
             return span + setting.price * (-g).clamp_min(0.0)
         least = self.lam / max(setting.price, self.lam)  # lam / least = price; a barrier never ends above g = 1

@@ -13,7 +13,6 @@ from pydantic import Field
 from torch import Tensor
 
 from mfcp.data.study import Setting, gather
-from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import Ints
 from mfcp.matching.regret import penalised_cost
 from mfcp.methods.base import FinetuneRules, Method, Trained
@@ -32,7 +31,7 @@ class TrainingRounds:
         T, A: (S, R, M, N) labels.
         allowed: (S, R, M, N) which pairs exist.
         gamma: (S, R) least mean reliability.
-        optimum: (S, R) seconds, the least makespan under the labels.
+        fastest: (S, R) seconds to measure makespans in, see `Setting.fastest`.
         log_sd, a_sd: (S, 1, M, 1) calibrated spread of the starting heads; 0 where the rule uses none.
     """
 
@@ -42,13 +41,13 @@ class TrainingRounds:
     A: Tensor
     allowed: Tensor
     gamma: Tensor
-    optimum: Tensor
+    fastest: Tensor
     log_sd: Tensor
     a_sd: Tensor
 
     @staticmethod
     def of(
-        setting: Setting, heads: Heads, rounds: Ints, optimum: np.ndarray, calibration: Calibration
+        setting: Setting, heads: Heads, rounds: Ints, fastest: np.ndarray, calibration: Calibration
     ) -> TrainingRounds:
         """Labels and predictions of rounds (S, R, N)."""
         S, R, N = rounds.shape
@@ -59,7 +58,7 @@ class TrainingRounds:
         T, A, allowed = (torch.as_tensor(np.nan_to_num(x)).reshape(T_hat.shape) for x in known)
         gamma = torch.as_tensor(setting.gamma)[:, None].expand(S, R)
         log_sd, a_sd = (torch.as_tensor(x)[:, None, :, None] for x in (calibration.log_sd, calibration.a_sd))
-        return TrainingRounds(T_hat, A_hat, T, A, allowed, gamma, torch.as_tensor(optimum), log_sd, a_sd)
+        return TrainingRounds(T_hat, A_hat, T, A, allowed, gamma, torch.as_tensor(fastest), log_sd, a_sd)
 
 
 class Finetuned(Method):
@@ -98,7 +97,7 @@ class Finetuned(Method):
         """See `Method.learn`."""
         heads = base.start(setting, self.loss)
         rounds = setting.rounds("train", rules.steps * rules.rounds)
-        optimum = solve_or_fall_back(setting.problem(rounds)).makespan.reshape(rounds.shape[:2])
+        fastest = setting.fastest("train", rounds.shape[1])
         optimizer = torch.optim.Adam(heads.parameters(), lr=rules.lr)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, rules.steps)
         calibration = self.spread(setting, base)
@@ -109,7 +108,7 @@ class Finetuned(Method):
         curves: dict[str, list[Tensor]] = {}
         for step in range(rules.steps):
             part = slice(step * rules.rounds, (step + 1) * rules.rounds)
-            drawn = TrainingRounds.of(setting, heads, rounds[:, part], optimum[:, part], calibration)
+            drawn = TrainingRounds.of(setting, heads, rounds[:, part], fastest[:, part], calibration)
             per_round, watched = self.decision_loss(drawn, setting, generators)
             cost = per_round.mean(1)
             optimizer.zero_grad()
@@ -136,7 +135,7 @@ class _Validation:
         self.rule = method.rule if len(method.rule.knobs()) == 1 else Point()
         self.rounds = setting.rounds("validation", setting.rules.validation_rounds)
         self.truth = setting.problem(self.rounds)
-        self.unit = solve_or_fall_back(self.truth).makespan
+        self.unit = setting.fastest("validation", self.rounds.shape[1]).reshape(-1)
 
     def cost(self, heads: Heads) -> Tensor:
         """(S,) means."""

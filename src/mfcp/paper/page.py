@@ -10,7 +10,6 @@ from typing import Any
 
 from mfcp.errors import DataError
 from mfcp.evaluation.compare import POOLED
-from mfcp.evaluation.metrics import METRICS
 from mfcp.evaluation.table import COLUMNS, cells
 from mfcp.files import read_json, replacing, replacing_folder
 from mfcp.paper.figures import names
@@ -144,27 +143,15 @@ def _experiment(
 
 
 def _swept_table(swept: str, entries: list[dict[str, Any]]) -> list[str]:
-    """A row per value and method; ratios are of held-out settings where there are some."""
-    rows = []
-    for entry in entries:
-        scope = HELD_OUT if HELD_OUT in entry["tables"] else POOLED
-        for label, metrics in entry["tables"][scope].items():
-            values = [
-                _number(metrics[metric], 4 if METRICS[metric].better == "low" else 3)
-                for metric in ("penalised_excess", "relative_regret", "reliability", "utilization")
-            ]
-            rows.append([f"{entry['value']:g}", label, values[0], _ratio(metrics.get("vs_tsm")), *values[1:]])
-    titles = [
-        SWEPT[swept],
-        "method",
-        "penalised excess",
-        "ratio to TSM",
-        "relative regret",
-        "reliability",
-        "utilization",
+    """A row per value and method, of held-out settings where there are some."""
+    scopes = [HELD_OUT if HELD_OUT in entry["tables"] else POOLED for entry in entries]
+    rows = [
+        [f"{entry['value']:g}", *row]
+        for entry, scope in zip(entries, scopes, strict=True)
+        for row in cells(entry["tables"], scope)
     ]
-    scope = "held-out settings" if any(HELD_OUT in entry["tables"] for entry in entries) else "all settings"
-    return [f"{scope}:", "", *_markdown(titles, rows), ""]
+    settings = "held-out settings" if HELD_OUT in scopes else "all settings"
+    return [f"{settings}:", "", *_markdown([SWEPT[swept], "method", *(title for title, *_ in COLUMNS)], rows), ""]
 
 
 def _best(entry: dict[str, Any], swept: str | None) -> list[str]:

@@ -38,9 +38,15 @@ def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str
     studies = {job.name.removesuffix("-study"): job for job in jobs if job.kind == "study"}
     infos = {name: read_json(job.folder(out) / "info.json") for name, job in studies.items() if job.done(out)}
     found: dict[str, dict[str, Any]] = {}
+    units: dict[tuple[str, str, float | None], _Unit] = {}  # a view of an experiment has its intervals, too
     for name in experiments:
         own = study.experiments[name]
-        entries = [_entry(plan, jobs, out, data, name, value) for data in infos for value in own.values_on(data)]
+        entries = []
+        for data in infos:
+            for value in own.values_on(data):
+                key = (own.of or name, data, value)
+                units[key] = units.get(key) or _Unit(plan, jobs, out, *key)
+                entries.append(_entry(plan, out, name, units[key]))
         found[name] = {
             "title": own.title,
             "swept": own.swept,
@@ -78,76 +84,89 @@ def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str
     return rounded
 
 
-def _entry(plan: Plan, jobs: Sequence[Job], out: Path, data: str, experiment: str, value: float | None) -> Entry:
+class _Unit:
+    """What an experiment's jobs on one data set left, at one value of what it sweeps over.
+
+    Attributes:
+        rounds, seeds: tables of the jobs that are done.
+        missing: settings whose job is not.
+    """
+
+    def __init__(self, plan: Plan, jobs: Sequence[Job], out: Path, source: str, data: str, value: float | None) -> None:
+        self.data, self.value = data, value
+        names = {job_name(data, source, setting, value): setting for setting in plan.settings_of(source)}
+        wanted = [job for job in jobs if job.name in names]
+        self.done = [job for job in wanted if job.done(out)]
+        self.missing = [names[job.name] for job in wanted if job not in self.done]
+        self.rounds, self.seeds = (
+            pd.concat([pd.read_parquet(job.folder(out) / f"{part}.parquet") for job in self.done], ignore_index=True)
+            if self.done
+            else pd.DataFrame()
+            for part in ("rounds", "seeds")
+        )
+        self.bootstrap = plan.settings(source, value).section("evaluate").bootstrap
+        self._samples: dict[tuple[str, ...], Resampled] = {}
+
+    def sample(self, settings: Sequence[str], rows: Sequence[str]) -> Resampled:
+        """A bootstrap over some settings, of some methods."""
+        key = tuple(settings)
+        if key not in self._samples:
+            self._samples[key] = resample(self.rounds[self.rounds["setting"].isin(key)], self.bootstrap)
+        return self._samples[key].only(rows)
+
+    def seeds_of(self, settings: Sequence[str]) -> pd.DataFrame:
+        """The table of seeds of some settings."""
+        return self.seeds[self.seeds["setting"].isin(settings)]
+
+
+def _entry(plan: Plan, out: Path, experiment: str, unit: _Unit) -> Entry:
     """One data set's tables of an experiment, at one value of what it sweeps over; empty if there is nothing."""
-    source = plan.study.experiments[experiment].of or experiment
-    names = {job_name(data, source, setting, value): setting for setting in plan.settings_of(source)}
-    wanted = [job for job in jobs if job.name in names]
-    done = [job for job in wanted if job.done(out)]
-    if not done:
+    if not unit.done:
         return {}
-    rounds, seeds = (
-        pd.concat([pd.read_parquet(job.folder(out) / f"{part}.parquet") for job in done], ignore_index=True)
-        for part in ("rounds", "seeds")
-    )
-    rows = plan.rows(experiment)
-    rounds, seeds = (_in_order(frame[frame["method"].isin(rows)], rows) for frame in (rounds, seeds))
-    bootstrap = plan.settings(experiment, value).section("evaluate").bootstrap
-    samples = _samples(plan, rounds, bootstrap)
-    tables = {
-        name: table(sample, seeds[seeds["setting"].isin(settings)]) for name, (sample, settings) in samples.items()
-    }
+    rows, value = plan.rows(experiment), unit.value
+    settings = list(unit.rounds["setting"].unique())
+    scopes = {POOLED: settings, HELD_OUT: [name for name in settings if name not in plan.study.tuning]}
+    samples = {name: unit.sample(own, rows) for name, own in scopes.items() if own}
+    tables = {name: table(sample, unit.seeds_of(scopes[name])) for name, sample in samples.items()}
     if value is None:
-        for setting, own in rounds.groupby("setting", sort=False):
-            tables[str(setting)] = table(resample(own, bootstrap), seeds[seeds["setting"] == setting])
-    tuning = seeds[seeds["setting"].isin(plan.study.tuning)]
-    chosen_on = {str(k): float(v) for k, v in tuning.groupby("method", sort=False)["validation_excess"].mean().items()}
+        tables |= {name: table(unit.sample([name], rows), unit.seeds_of([name])) for name in settings}
+    tuning = unit.seeds_of(plan.study.tuning)
+    means = tuning[tuning["method"].isin(rows)].groupby("method", sort=False)["validation_excess"].mean()
+    chosen_on = {label: float(means[label]) for label in rows if label in means}
     best = {
         kind: min((label for label in labels if label in chosen_on), key=chosen_on.__getitem__, default=None)
         for kind, labels in ((OURS, plan.study.ours), (BASELINES, plan.study.baselines))
     }
-    infos = [read_json(job.folder(out) / "info.json") for job in done]
+    infos = [read_json(job.folder(out) / "info.json") for job in unit.done]
     return {
-        "data": data,
+        "data": unit.data,
         "value": value,
         "tables": tables,
         "validation": chosen_on,
         "best": best,
         "best_ratios": _ratios(samples, best[OURS], best[BASELINES], FAIR),
-        "goals": _goals(plan, experiment, data, value, samples, best),
+        "goals": _goals(plan, experiment, unit.data, value, samples, best),
         "fit": {
             label: {
                 key: float(np.mean([info["fit"][label][key] / info["seeds"] for info in infos]))
                 for key in ("seconds", "cpu_seconds")
             }
-            for label in plan.rows(experiment)
+            for label in rows
         },
         "cpu_seconds": sum(info["cpu_seconds"] for info in infos),
-        "missing": [names[job.name] for job in wanted if job not in done],
+        "missing": unit.missing,
     }
 
 
-def _in_order(frame: pd.DataFrame, rows: Sequence[str]) -> pd.DataFrame:
-    rank = frame["method"].map({label: k for k, label in enumerate(rows)})
-    return frame.assign(rank=rank).sort_values("rank", kind="stable", ignore_index=True).drop(columns="rank")
-
-
-def _samples(plan: Plan, rounds: pd.DataFrame, bootstrap: int) -> dict[str, tuple[Resampled, list[str]]]:
-    """Bootstraps over all settings and over those held out, each with its settings."""
-    settings = list(dict.fromkeys(rounds["setting"]))
-    parts = {POOLED: settings, HELD_OUT: [name for name in settings if name not in plan.study.tuning]}
-    return {name: (resample(rounds[rounds["setting"].isin(own)], bootstrap), own) for name, own in parts.items() if own}
-
-
 def _ratios(
-    samples: dict[str, tuple[Resampled, list[str]]], method: str | None, base: str | None, metrics: Iterable[str]
+    samples: dict[str, Resampled], method: str | None, base: str | None, metrics: Iterable[str]
 ) -> dict[str, dict[str, Any]]:
     """metric → scope → ratio of two methods; what cannot be said is left out."""
     result: dict[str, dict[str, Any]] = {}
     if method is None or base is None:
         return result
     for metric in metrics:
-        for scope, (sample, _) in samples.items():
+        for scope, sample in samples.items():
             if metric in sample.metrics and (ratio := sample.ratio(method, base, metric)) is not None:
                 result.setdefault(metric, {})[scope] = ratio
     return result
@@ -173,7 +192,7 @@ def _beyond(goal: Goal, samples: Any, method: str, against: str) -> dict[str, di
     """Scope → the method's mean minus `at_most` of the other's, where the first is below zero and the other above."""
     return {
         scope: sample.difference(method, against, goal.metric, share=goal.at_most)
-        for scope, (sample, _) in samples.items()
+        for scope, sample in samples.items()
         if goal.metric in sample.metrics and sample.of(method, goal.metric)[0] < 0 < sample.of(against, goal.metric)[0]
     }
 

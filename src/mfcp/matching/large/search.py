@@ -37,6 +37,8 @@ WORK = (2e6, 1.5e7)  # visits of a pair in each phase, or what takes as long; le
 PASSES = (20, 30)  # visits of each pair in each phase, besides
 BALANCE = 1.5e5  # work of the second phase per cluster, besides
 HOTTER = (2.0, 8.0, 32.0, 128.0)  # temperatures of tiny rounds in units of those above, each twice
+# Clusters dealt out anew at once, in how many plans; the level below the best; work at most, once and in all.
+TOGETHER, REGROUPED, CLOSE, NODES, REGROUPING = 4, 4, 1e-4, 20_000, 500_000
 CHUNK = 1e6  # work between two looks at the clock
 
 
@@ -79,7 +81,9 @@ def search(
         return annealing
 
     with ThreadPoolExecutor(min(starts, len(os.sched_getaffinity(0)))) as threads:
-        best = min(threads.map(annealed, range(starts)), key=_Annealing.objective)
+        found = sorted(threads.map(annealed, range(starts)), key=_Annealing.objective)
+        list(threads.map(_Annealing.regroup, found[:REGROUPED]))
+    best = min(found, key=_Annealing.objective)
     nothing = np.full(problem.tasks, -1)
     plan = best.clusters()
     if plan is None:
@@ -137,6 +141,20 @@ class _Annealing:
             if plan.best[0] >= 0 and len(self.repeats) == 1:
                 plan.own[:] = plan.best
             self._anneal(self.chains, DEPTH, hotter, self.second)
+
+    def regroup(self) -> None:
+        """Deal out the tasks of few clusters at once anew, in rounds of few entries that this is compiled for."""
+        setting, plan, terms = self.setting, self.plan, self.setting.terms
+        simple = setting.alone and not (terms.limit.size or terms.zeta.size) and terms.backlog.max() <= setting.floor
+        if not simple or setting.clusters * setting.tasks > FEW or plan.best[0] < 0 or self._done():
+            return
+        from mfcp.matching.large.regroup import regroup
+
+        latest = regroup(
+            setting.pairs, terms, plan.best, plan.scalars[moves.LATEST], min(TOGETHER, setting.clusters), CLOSE, NODES,
+            REGROUPING, self.state,
+        )  # fmt: skip
+        plan.scalars[[moves.BEST, moves.LATEST]] = terms.makespan * latest, latest
 
     def _done(self) -> bool:
         return self.objective() <= self.bound * (1.0 + self.target) or time.perf_counter() > self.end

@@ -1,0 +1,309 @@
+"""Training for the decision on top of the expected-cost rule: ideas, tried on settings and seeds for tuning only.
+
+    python benchmarks/on_top.py                                   every table, on the default platform; some minutes
+    python benchmarks/on_top.py --tables rounds --seeds 1000,1001
+    python benchmarks/on_top.py --data DIR                        on a folder in the log schema
+
+Every line is the ratio of penalised excess on test rounds of settings A, B, C to the same predictors under the same
+rule without that training: below 1 it helps. Brackets are paired 95 % intervals, clustered by setting, seed and round.
+
+rounds: losses over plans, on rounds as they are drawn, and on the quarter of them closest to another decision, where
+    predictions have to change least for the best plan under the labels.
+folds: a network for each fold of families, all trained for the decision without it, and their mean; calibrated out of
+    fold after that training.
+tasks: MFCP-AD for rounds of 20 tasks, trained on such rounds, on rounds of 5, and first on these, then on those.
+data: SPO+ with a third, a half and three quarters of the tasks to learn from, and with labels from eight times the
+    runs of each pair, drawn around the truth that the emulator knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from mfcp.data.building import build_pool
+from mfcp.data.featurize import featurize
+from mfcp.data.sources import Source
+from mfcp.data.study import PARTS, Setting, Study
+from mfcp.data.validation import validate
+from mfcp.errors import guarded
+from mfcp.evaluation.compare import resample
+from mfcp.evaluation.metrics import EvaluateRules, evaluate
+from mfcp.matching.problem import Ints
+from mfcp.methods.base import FinetuneRules, Method, Trained, register_members
+from mfcp.methods.finetuned import Finetuned, TrainingRounds
+from mfcp.methods.plan_losses import PlanLosses
+from mfcp.methods.pretrain import Pretrained, pretrain, spread_of
+from mfcp.methods.surrogates import ExpectedCosts, PlanCosts
+from mfcp.paper.study import DEFAULT, Plan
+from mfcp.predictors.calibration import Calibration, folds
+from mfcp.predictors.forecast import out_of_fold
+from mfcp.predictors.heads import Heads
+from mfcp.progress import progress
+from mfcp.registry import import_members
+from mfcp.settings import Settings
+
+ALONE = {"kind": "two_stage", "rule": "expected_cost"}
+LOSSES = {
+    name: {"kind": "plan_loss", "surrogate": name, "rule": "expected_cost"}
+    for name in ("spo_plus", "softmin", "listwise")
+}
+IMPLICIT = {"kind": "decision_focused", "gradient": "implicit", "rule": "expected_cost"}
+FOLDS = 5
+CLOSE = 4  # of so many rounds drawn, one is close
+RUNS = 8
+MANY = 20  # tasks of a large round
+SHARES = (0.33, 0.55, 0.75)
+Row = tuple[str, str, str]  # what, of which method, to which
+
+
+@dataclass(frozen=True)
+class Chosen(Setting):
+    """A setting that trains on rounds chosen before.
+
+    Attributes:
+        chosen: (S, R, N).
+    """
+
+    chosen: Ints
+
+    def rounds(self, part: str, count: int) -> Ints:
+        return self.chosen[:, :count] if part == "train" else super().rounds(part, count)
+
+
+class Mean(nn.Module):
+    """Of the F members of each seed, which stand one after another in a bank: mean log seconds and probabilities."""
+
+    def __init__(self, heads: Heads) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def members(self, Z: torch.Tensor) -> list[np.ndarray]:
+        """(S, F, M, n) of log seconds and of probabilities."""
+        with torch.no_grad():
+            values = self.heads.log_forward(Z.repeat_interleave(FOLDS, 0))
+        return [x.numpy().reshape(len(Z), FOLDS, *x.shape[1:]) for x in values]
+
+    def forward(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        log_t, a = (torch.as_tensor(x.mean(axis=1)) for x in self.members(Z))
+        return log_t.exp(), a
+
+
+def close_rounds(setting: Setting, base: Pretrained, method: PlanLosses, count: int) -> Chosen:
+    """Of CLOSE · count rounds, those where the best plan under the labels is nearest to being chosen, and is not."""
+    rounds = setting.rounds("train", CLOSE * count)
+    calibration, heads = base.spread(method.loss), base.start(setting, method.loss)
+    known = (setting.price, None if setting.zeta is None else torch.as_tensor(setting.zeta).float())
+    gaps = []
+    with torch.no_grad():
+        for part in np.array_split(rounds, -(-rounds.shape[1] // 400), axis=1):
+            drawn = TrainingRounds.of(setting, heads, part, np.ones(part.shape[:2]), calibration)
+            given = (drawn.gamma.float(), drawn.allowed, *known)
+            T_hat, A_hat, T, A = (x.float() for x in (drawn.T_hat, drawn.A_hat, drawn.T, drawn.A))
+            believed = ExpectedCosts(*given, drawn.log_sd.float(), drawn.a_sd.float())(T_hat, A_hat)
+            best = PlanCosts(*given)(T, A).argmin(-1, keepdim=True)
+            gaps.append((believed.gather(-1, best)[..., 0] / believed.amin(-1) - 1.0).numpy())
+    gap = np.concatenate(gaps, axis=1)
+    order = np.where(gap > 1e-6, gap, np.inf).argsort(axis=1)[:, :count]
+    rng = np.random.default_rng(0)
+    order = rng.permuted(order, axis=1)  # not from close to far
+    own = {field.name: getattr(setting, field.name) for field in fields(Setting) if field.init}
+    return Chosen(**own, chosen=np.take_along_axis(rounds, order[:, :, None], axis=1))
+
+
+def by_fold(setting: Setting) -> tuple[Setting, Ints]:
+    """The setting with a seed for each seed and fold, without the tasks of that fold; and (S, n) folds."""
+    fold = folds(setting.group, setting.split == PARTS["train"], FOLDS, setting.seeds)
+    left_out = fold.repeat(FOLDS, axis=0) == np.tile(np.arange(FOLDS), len(fold))[:, None]
+    seeds = tuple(100 * seed + f for seed in setting.seeds for f in range(FOLDS))
+    split = np.where(left_out, -1, setting.split.repeat(FOLDS, axis=0))
+    crossed = replace(
+        setting, seeds=seeds, split=split, Z=setting.Z.repeat(FOLDS, 0), gamma=setting.gamma.repeat(FOLDS)
+    )
+    return crossed, fold
+
+
+def crossfitted(setting: Setting, settings: Settings, methods: dict[str, Method]) -> dict[str, Trained]:
+    """Means of members by fold, calibrated on what each left out; a method that learns goes on with every member."""
+    rules = settings.section("pretrain").model_copy(update={"losses": ("log_time",), "calibrated": (), "forecasts": {}})
+    crossed, fold = by_fold(setting)
+    start = pretrain(crossed, rules)
+    trained = {}
+
+    def mean(label: str, method: Method, heads: Heads) -> Calibration:
+        model = Mean(heads)
+        log_t, a = (out_of_fold(x, fold) for x in model.members(torch.as_tensor(setting.Z)))
+        spread = spread_of(setting, log_t, a)
+        trained[label] = Trained(method, model, spread, np.zeros(len(setting.seeds)), {})
+        return spread
+
+    spread = mean("alone", Method.parse(ALONE), start.start(crossed, "log_time"))
+    repeated = Calibration(spread.log_sd.repeat(FOLDS, 0), spread.a_sd.repeat(FOLDS, 0))
+    start = replace(start, calibration={"log_time": repeated})
+    for label, method in methods.items():
+        heads, _ = method.learn(crossed, start, settings.section("finetune"), lambda: None)
+        mean(label, method, heads)
+    return trained
+
+
+class Platform:
+    """The default platform, or a log, as the study has it, with other seeds."""
+
+    def __init__(self, data: Path | None, seeds: tuple[int, ...]) -> None:
+        self.plan = Plan.load(DEFAULT, Settings.load(Path("params.yaml")))
+        import_members("mfcp.data.sources")
+        register_members()
+        source = {"kind": "folder", "path": str(data)} if data else self.plan.base.content["ingest"]["source"]
+        tables = Source.parse(source).read(self.plan.base.section("ingest").seed)
+        self.tables = validate(tables, max_bad_share=self.plan.base.section("validate").max_bad_share).tables
+        rules = self.plan.base.section("featurize")
+        self.pool = build_pool(self.tables, self.plan.base.section("pool"), seed=rules.settings_seed)
+        self.rules = rules.model_copy(update={"seeds": seeds, "settings": len(self.plan.study.tuning)})
+        self.settings = self.plan.settings("comparison", None)
+        self.usual = self.study(self.rules.train)
+
+    def study(self, train: float) -> Study:
+        """With so large a share of tasks to learn from, and as much else for validation as ever."""
+        return featurize(self.tables, self.pool, self.rules.model_copy(update={"train": train}))
+
+    def each(self, study: Study, **changes: Any) -> Iterable[Setting]:
+        """The settings for tuning."""
+        rounds = self.settings.section("matching").model_copy(update=changes)
+        price = self.settings.section("evaluate").shortfall_price
+        return [study.setting(name, rounds, price=price) for name in self.plan.study.tuning]
+
+    def start(self, setting: Setting) -> Pretrained:
+        """Heads trained for log time, calibrated."""
+        rules = self.settings.section("pretrain").model_copy(update={"losses": ("log_time",), "forecasts": {}})
+        return pretrain(setting, rules)
+
+    def judge(self, setting: Setting, trained: dict[str, Trained], rounds: int = 200) -> pd.DataFrame:
+        """Metrics of test rounds."""
+        rules = EvaluateRules(rounds=rounds, shortfall_price=setting.price, margins=())
+        return evaluate(setting, trained, rules)[0]
+
+
+def fit(method: dict[str, Any], setting: Setting, base: Pretrained, rules: FinetuneRules) -> Trained:
+    return Method.parse(method).fit(setting, base, rules)
+
+
+def rounds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
+    tables, budget = [], platform.settings.section("finetune")
+    for setting in platform.each(platform.usual):
+        base = platform.start(setting)
+        trained = {"alone": fit(ALONE, setting, base, budget)}
+        for name, row in LOSSES.items():
+            method = Method.parse(row)
+            assert isinstance(method, PlanLosses)
+            trained[name] = method.fit(setting, base, budget)
+            close = close_rounds(setting, base, method, budget.steps * budget.rounds)
+            trained[f"{name}, close"] = method.fit(close, base, budget)
+        tables.append(platform.judge(setting, trained))
+    every = [each for name in LOSSES for each in (name, f"{name}, close")]
+    return tables, [("rounds", name, "alone") for name in every]
+
+
+def folds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
+    methods = {name: Method.parse(row) for name, row in LOSSES.items()}
+    tables = [
+        platform.judge(setting, crossfitted(setting, platform.settings, methods))
+        for setting in platform.each(platform.usual)
+    ]
+    return tables, [("folds", name, "alone") for name in methods]
+
+
+def tasks_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
+    tables, own = [], platform.plan.settings("tasks", MANY)
+    few, many = platform.settings.section("finetune"), own.section("finetune")
+    small = list(platform.each(platform.usual))
+    large = list(platform.each(platform.usual, tasks=MANY, validation_rounds=own.section("matching").validation_rounds))
+    method = Method.parse(IMPLICIT)
+    assert isinstance(method, Finetuned)
+    for five, twenty in zip(small, large, strict=True):
+        base = platform.start(five)
+        first = method.fit(five, base, few)
+        warm = replace(base, heads={"log_time": first.heads})
+        trained = {
+            "alone": fit(ALONE, twenty, base, many),
+            f"trained on {MANY} tasks": method.fit(twenty, base, many),
+            "trained on 5 tasks": first,
+            f"on 5, then on {MANY}": method.fit(twenty, warm, many),
+        }
+        tables.append(platform.judge(twenty, trained, own.section("evaluate").rounds))
+    return tables, [("tasks", name, "alone") for name in trained if name != "alone"]
+
+
+def data_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
+    budget, tables, rows = platform.settings.section("finetune"), [], []
+    studies = {f"{share:.0%} of the tasks": platform.study(share) for share in SHARES}
+    if platform.pool.T_true is not None:
+        studies[f"{RUNS} times the runs"] = more_runs(platform.usual)
+    for what, study in studies.items():
+        for setting in platform.each(study):
+            base = platform.start(setting)
+            trained = {
+                f"alone, {what}": fit(ALONE, setting, base, budget),
+                f"spo_plus, {what}": fit(LOSSES["spo_plus"], setting, base, budget),
+            }
+            tables.append(platform.judge(setting, trained))
+        rows.append(("data", f"spo_plus, {what}", f"alone, {what}"))
+    return tables, rows
+
+
+def more_runs(study: Study) -> Study:
+    """Labels as of RUNS times the runs: success drawn from the truth, and the error of times divided by √RUNS."""
+    pool, rng = study.pool, np.random.default_rng(0)
+    assert pool.T_true is not None
+    assert pool.A_true is not None
+    runs = RUNS * pool.runs
+    shares = rng.binomial(runs, np.nan_to_num(pool.A_true)) / np.maximum(runs, 1)
+    T = pool.T_true * (pool.T / pool.T_true) ** (RUNS**-0.5)
+    return replace(study, pool=replace(pool, T=T, A=np.where(np.isfinite(pool.A), shares, np.nan), runs=runs))
+
+
+TABLES = {"rounds": rounds_table, "folds": folds_table, "tasks": tasks_table, "data": data_table}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder in the log schema (default: the platform of params.yaml)")
+    parser.add_argument("--seeds", default="1000,1001,1002,1003,1004,1005", help="at least 1000: for tuning")
+    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--bootstrap", type=int, default=2000)
+    arguments = parser.parse_args()
+    seeds = tuple(int(seed) for seed in arguments.seeds.split(","))
+    if min(seeds) < 1000:
+        parser.error("seeds below 1000 are for reports; nothing is tuned on them")
+    platform = Platform(arguments.data, seeds)
+    shown = Table(title=f"on top of the rule: {arguments.data or 'default'}, settings A-C, {len(seeds)} seeds")
+    for column in ("table", "training", "penalised excess", "without", "ratio [95 %]", "p"):
+        shown.add_column(column, justify="left" if column in ("table", "training") else "right")
+    names = arguments.tables.split(",")
+    with progress("on top of the rule", len(names)) as advance:
+        for name in names:
+            tables, rows = TABLES[name](platform)
+            found = pd.concat(tables, ignore_index=True)
+            for what, label, base in rows:
+                sample = resample(found[found["method"].isin([label, base])], arguments.bootstrap)
+                ratio = sample.ratio(label, base, "penalised_excess")
+                means = [f"{sample.of(each, 'penalised_excess')[0]:.4f}" for each in (label, base)]
+                text = f"{ratio['mean']:.3f} [{ratio['ci_low']:.3f}, {ratio['ci_high']:.3f}]"
+                shown.add_row(what, label, *means, text, f"{ratio['p']:.2g}")
+            shown.add_section()
+            advance()
+    Console(width=130).print(shown)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

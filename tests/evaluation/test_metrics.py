@@ -1,0 +1,68 @@
+"""Margins that bring methods to the baseline's level."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from toy import toy_study
+
+from mfcp.data.study import RoundRules
+from mfcp.evaluation.metrics import LEVELS, EvaluateRules, _missing, equalising_margin, evaluate
+from mfcp.methods.base import FinetuneRules, Method, register_members
+from mfcp.methods.pretrain import PretrainRules, pretrain
+from mfcp.predictors.heads import HeadTraining
+from mfcp.predictors.linear import Linear
+
+MARGINS = EvaluateRules().margins
+
+
+def mean(missing):
+    return float(missing.mean())
+
+
+@given(st.lists(st.integers(0, 6), min_size=41, max_size=41), st.integers(-1, 7))
+def test_of_falling_levels_bisection_finds_the_closest(levels, target):
+    falling = dict(zip(sorted(MARGINS), sorted(levels, reverse=True), strict=True))
+    asked = []
+
+    def missing(margin):
+        asked.append(margin)
+        return np.array([float(falling[margin])])
+
+    found = equalising_margin(missing, mean, float(target), MARGINS)
+    assert abs(falling[found] - target) == min(abs(level - target) for level in falling.values())
+    if falling[found] == target:
+        assert abs(found) == min(abs(margin) for margin, level in falling.items() if level == target)
+    assert len(set(asked)) <= 7
+
+
+@given(st.lists(st.integers(0, 6), min_size=41, max_size=41), st.integers(-1, 7))
+def test_levels_that_rise_in_places_end_no_further_than_without_a_margin(levels, target):
+    any_ = dict(zip(sorted(MARGINS), levels, strict=True))
+    found = equalising_margin(lambda margin: np.array([float(any_[margin])]), mean, float(target), MARGINS)
+    assert abs(any_[found] - target) <= abs(any_[0.0] - target)
+
+
+def test_without_other_margins_there_is_none():
+    assert equalising_margin(lambda margin: np.ones(3), mean, 0.5, ()) == 0.0
+
+
+def test_methods_are_brought_to_the_level_of_the_baseline():
+    register_members()
+    setting = toy_study().setting("A", RoundRules(tasks=3, validation_rounds=40), price=4.0)
+    base = pretrain(setting, PretrainRules(predictor=Linear(), training=HeadTraining(epochs=20)))
+    rows = {"tsm": {"kind": "two_stage", "loss": "time"}, "bold": {"kind": "two_stage", "rule": "priced"}}
+    trained = {label: Method.parse(row).fit(setting, base, FinetuneRules()) for label, row in rows.items()}
+    rounds, _ = evaluate(setting, trained, EvaluateRules(rounds=20))
+    own = rounds[rounds["method"] == "tsm"]
+    assert (own["makespan_equal_violation"] == own["makespan"]).all()
+    nearer = []
+    for name, level in LEVELS.items():
+        for of_tsm, of_bold in zip(*(_missing(trained[label], setting) for label in ("tsm", "bold")), strict=True):
+            target = level(of_tsm(0.0))
+            margin = equalising_margin(of_bold, level, target, MARGINS)
+            before, after = (abs(level(of_bold(each)) - target) for each in (0.0, margin))
+            assert after <= before
+            nearer.append(after < before)
+        bold = rounds[rounds["method"] == "bold"]
+        assert (bold[f"makespan_equal_{name.rpartition('_')[2]}"] > 0).all()
+    assert any(nearer)
