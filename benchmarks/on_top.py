@@ -9,9 +9,10 @@ rule without that training: below 1 it helps. Brackets are paired 95 % intervals
 
 rounds: losses over plans, on rounds as they are drawn, and on the quarter of them closest to another decision, where
     predictions have to change least for the best plan under the labels.
-folds: a network for each fold of families, all trained for the decision without it, and their mean; calibrated out of
-    fold after that training.
-tasks: MFCP-AD for rounds of 20 tasks, trained on such rounds, on rounds of 5, and first on these, then on those.
+folds: the mean of networks that each left out a fold of families, all trained for the decision without it, and
+    calibrated on it after that training; against the same networks before.
+tasks: MFCP-AD for rounds of 20 tasks, trained on such rounds, on rounds of 5, and first on these, then on those; under
+    the rule, and as published.
 data: SPO+ with a third, a half and three quarters of the tasks to learn from, and with labels from eight times the
     runs of each pair, drawn around the truth that the emulator knows.
 """
@@ -30,26 +31,22 @@ import pandas as pd
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch import nn
 
 from mfcp.data.building import build_pool
 from mfcp.data.featurize import featurize
 from mfcp.data.sources import Source
-from mfcp.data.study import PARTS, Setting, Study
+from mfcp.data.study import Setting, Study
 from mfcp.data.validation import validate
 from mfcp.errors import guarded
 from mfcp.evaluation.compare import resample
 from mfcp.evaluation.metrics import EvaluateRules, evaluate
 from mfcp.matching.problem import Ints
 from mfcp.methods.base import FinetuneRules, Method, Trained, register_members
-from mfcp.methods.finetuned import Finetuned, TrainingRounds
+from mfcp.methods.finetuned import TrainingRounds
 from mfcp.methods.plan_losses import PlanLosses
-from mfcp.methods.pretrain import Pretrained, pretrain, spread_of
+from mfcp.methods.pretrain import Pretrained, pretrain
 from mfcp.methods.surrogates import ExpectedCosts, PlanCosts
 from mfcp.paper.study import DEFAULT, Plan
-from mfcp.predictors.calibration import Calibration, folds
-from mfcp.predictors.forecast import out_of_fold
-from mfcp.predictors.heads import Heads
 from mfcp.progress import progress
 from mfcp.registry import import_members
 from mfcp.settings import Settings
@@ -60,10 +57,10 @@ LOSSES = {
     for name in ("spo_plus", "softmin", "listwise")
 }
 IMPLICIT = {"kind": "decision_focused", "gradient": "implicit", "rule": "expected_cost"}
-FOLDS = 5
 CLOSE = 4  # of so many rounds drawn, one is close
 RUNS = 8
 MANY = 20  # tasks of a large round
+LARGE = {"rounds": 4, "tasks": None}  # a step on rounds of as many
 SHARES = (0.33, 0.55, 0.75)
 Row = tuple[str, str, str]  # what, of which method, to which
 
@@ -80,24 +77,6 @@ class Chosen(Setting):
 
     def rounds(self, part: str, count: int) -> Ints:
         return self.chosen[:, :count] if part == "train" else super().rounds(part, count)
-
-
-class Mean(nn.Module):
-    """Of the F members of each seed, which stand one after another in a bank: mean log seconds and probabilities."""
-
-    def __init__(self, heads: Heads) -> None:
-        super().__init__()
-        self.heads = heads
-
-    def members(self, Z: torch.Tensor) -> list[np.ndarray]:
-        """(S, F, M, n) of log seconds and of probabilities."""
-        with torch.no_grad():
-            values = self.heads.log_forward(Z.repeat_interleave(FOLDS, 0))
-        return [x.numpy().reshape(len(Z), FOLDS, *x.shape[1:]) for x in values]
-
-    def forward(self, Z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        log_t, a = (torch.as_tensor(x.mean(axis=1)) for x in self.members(Z))
-        return log_t.exp(), a
 
 
 def close_rounds(setting: Setting, base: Pretrained, method: PlanLosses, count: int) -> Chosen:
@@ -120,41 +99,6 @@ def close_rounds(setting: Setting, base: Pretrained, method: PlanLosses, count: 
     order = rng.permuted(order, axis=1)  # not from close to far
     own = {field.name: getattr(setting, field.name) for field in fields(Setting) if field.init}
     return Chosen(**own, chosen=np.take_along_axis(rounds, order[:, :, None], axis=1))
-
-
-def by_fold(setting: Setting) -> tuple[Setting, Ints]:
-    """The setting with a seed for each seed and fold, without the tasks of that fold; and (S, n) folds."""
-    fold = folds(setting.group, setting.split == PARTS["train"], FOLDS, setting.seeds)
-    left_out = fold.repeat(FOLDS, axis=0) == np.tile(np.arange(FOLDS), len(fold))[:, None]
-    seeds = tuple(100 * seed + f for seed in setting.seeds for f in range(FOLDS))
-    split = np.where(left_out, -1, setting.split.repeat(FOLDS, axis=0))
-    crossed = replace(
-        setting, seeds=seeds, split=split, Z=setting.Z.repeat(FOLDS, 0), gamma=setting.gamma.repeat(FOLDS)
-    )
-    return crossed, fold
-
-
-def crossfitted(setting: Setting, settings: Settings, methods: dict[str, Method]) -> dict[str, Trained]:
-    """Means of members by fold, calibrated on what each left out; a method that learns goes on with every member."""
-    rules = settings.section("pretrain").model_copy(update={"losses": ("log_time",), "calibrated": (), "forecasts": {}})
-    crossed, fold = by_fold(setting)
-    start = pretrain(crossed, rules)
-    trained = {}
-
-    def mean(label: str, method: Method, heads: Heads) -> Calibration:
-        model = Mean(heads)
-        log_t, a = (out_of_fold(x, fold) for x in model.members(torch.as_tensor(setting.Z)))
-        spread = spread_of(setting, log_t, a)
-        trained[label] = Trained(method, model, spread, np.zeros(len(setting.seeds)), {})
-        return spread
-
-    spread = mean("alone", Method.parse(ALONE), start.start(crossed, "log_time"))
-    repeated = Calibration(spread.log_sd.repeat(FOLDS, 0), spread.a_sd.repeat(FOLDS, 0))
-    start = replace(start, calibration={"log_time": repeated})
-    for label, method in methods.items():
-        heads, _ = method.learn(crossed, start, settings.section("finetune"), lambda: None)
-        mean(label, method, heads)
-    return trained
 
 
 class Platform:
@@ -183,10 +127,11 @@ class Platform:
         price = self.settings.section("evaluate").shortfall_price
         return [study.setting(name, rounds, price=price) for name in self.plan.study.tuning]
 
-    def start(self, setting: Setting) -> Pretrained:
-        """Heads trained for log time, calibrated."""
-        rules = self.settings.section("pretrain").model_copy(update={"losses": ("log_time",), "forecasts": {}})
-        return pretrain(setting, rules)
+    def start(self, setting: Setting, *forecasts: str) -> Pretrained:
+        """Heads trained for log time, calibrated, and some forecasts."""
+        rules = self.settings.section("pretrain")
+        own = {name: rules.forecasts[name] for name in forecasts}
+        return pretrain(setting, rules.model_copy(update={"losses": ("log_time",), "forecasts": own}))
 
     def judge(self, setting: Setting, trained: dict[str, Trained], rounds: int = 200) -> pd.DataFrame:
         """Metrics of test rounds."""
@@ -215,33 +160,36 @@ def rounds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
 
 
 def folds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
-    methods = {name: Method.parse(row) for name, row in LOSSES.items()}
-    tables = [
-        platform.judge(setting, crossfitted(setting, platform.settings, methods))
-        for setting in platform.each(platform.usual)
-    ]
-    return tables, [("folds", name, "alone") for name in methods]
+    tables, budget = [], platform.settings.section("finetune")
+    for setting in platform.each(platform.usual):
+        base = platform.start(setting, "nets")
+        trained = {"alone": fit(ALONE | {"forecasts": ["nets"]}, setting, base, budget)}
+        trained |= {name: fit(row | {"forecast": "nets"}, setting, base, budget) for name, row in LOSSES.items()}
+        tables.append(platform.judge(setting, trained))
+    return tables, [("folds", name, "alone") for name in LOSSES]
 
 
 def tasks_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
-    tables, own = [], platform.plan.settings("tasks", MANY)
-    few, many = platform.settings.section("finetune"), own.section("finetune")
-    small = list(platform.each(platform.usual))
-    large = list(platform.each(platform.usual, tasks=MANY, validation_rounds=own.section("matching").validation_rounds))
-    method = Method.parse(IMPLICIT)
-    assert isinstance(method, Finetuned)
-    for five, twenty in zip(small, large, strict=True):
-        base = platform.start(five)
-        first = method.fit(five, base, few)
-        warm = replace(base, heads={"log_time": first.heads})
-        trained = {
-            "alone": fit(ALONE, twenty, base, many),
-            f"trained on {MANY} tasks": method.fit(twenty, base, many),
-            "trained on 5 tasks": first,
-            f"on 5, then on {MANY}": method.fit(twenty, warm, many),
-        }
-        tables.append(platform.judge(twenty, trained, own.section("evaluate").rounds))
-    return tables, [("tasks", name, "alone") for name in trained if name != "alone"]
+    tables, rows, own = [], [], platform.plan.settings("tasks", MANY)
+    few, many = platform.settings.section("finetune"), own.section("finetune").model_copy(update=LARGE)
+    few = few.model_copy(update={"tasks": platform.settings.section("matching").tasks})
+    rounds = own.section("matching").validation_rounds
+    for setting in platform.each(platform.usual, tasks=MANY, validation_rounds=rounds):
+        base, trained, rows = platform.start(setting), {}, []
+        for rule in ("expected_cost", "point"):
+            method = IMPLICIT | {"rule": rule}
+            first = fit(method, setting, base, few)
+            warm = replace(base, heads={"log_time": first.heads})
+            alone = f"alone, {rule}"
+            own_rows = {
+                f"trained on {MANY} tasks, {rule}": fit(method, setting, base, many),
+                f"trained on {few.tasks} tasks, {rule}": first,
+                f"on {few.tasks}, then on {MANY}, {rule}": fit(method, setting, warm, many),
+            }
+            trained |= own_rows | {alone: fit(ALONE | {"rule": rule}, setting, base, many)}
+            rows += [("tasks", label, alone) for label in own_rows]
+        tables.append(platform.judge(setting, trained, own.section("evaluate").rounds))
+    return tables, rows
 
 
 def data_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:

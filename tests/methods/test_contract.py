@@ -1,5 +1,7 @@
 """What every registered method must keep, whatever it learns: one contract, all members."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,9 @@ from toy import toy_setting
 from mfcp.errors import DataError, SettingsError
 from mfcp.evaluation.metrics import EvaluateRules, Reference, evaluate, round_metrics
 from mfcp.methods.base import FinetuneRules, Method, Trained, register_members
-from mfcp.methods.pretrain import Pretrained, PretrainRules, pretrain
+from mfcp.methods.pretrain import Pretrained, PretrainRules, pretrain, spread_of
+from mfcp.predictors.cross_fitted import CrossFitted
+from mfcp.predictors.gaussian_process import GaussianProcess
 from mfcp.predictors.heads import HeadTraining
 from mfcp.predictors.mlp import Mlp
 from mfcp.rules.base import Rule
@@ -21,10 +25,12 @@ ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
     "hard_penalty": {"kind": "decision_focused", "penalty": "hard"},
     "expected_softmin": {"kind": "plan_loss", "surrogate": "softmin", "rule": "expected_cost"},
     "relaxed_objective": {"kind": "decision_focused", "upper": "objective"},
+    "ensemble": {"kind": "plan_loss", "surrogate": "listwise", "forecast": "nets", "rule": "expected_cost"},
     "perturbed": {"kind": "plan_loss", "surrogate": {"kind": "perturbed", "samples": 4}},
     **{f"two_stage_{rule}": {"kind": "two_stage", "rule": {"kind": rule}} for rule in Rule.members},
 }
-PRETRAIN = PretrainRules(predictor=Mlp(hidden=8), training=HeadTraining(epochs=60, lr=0.02), folds=3)
+HEADS = {"predictor": Mlp(hidden=8), "training": HeadTraining(epochs=60, lr=0.02)}
+PRETRAIN = PretrainRules(**HEADS, folds=3, forecasts={"nets": CrossFitted(**HEADS)})
 FINETUNE = FinetuneRules(steps=12, rounds=8, check_every=4)
 
 pytestmark = pytest.mark.xdist_group("contract")  # one worker makes what they share
@@ -91,16 +97,16 @@ class TestContract:
         assert own["penalised_excess"].mean() < 0.9 * by_chance
 
     def test_it_leaves_the_pretrained_heads_alone(self, setting, base, label):
-        before = {k: v.clone() for k, v in base.heads["log_time"].state_dict().items()}
+        models = (base.heads["log_time"], base.forecasts["nets"].model)
+        before = [{k: v.clone() for k, v in model.state_dict().items()} for model in models]
         Method.parse(ROWS[label]).fit(setting, base, FINETUNE)
-        for key, value in base.heads["log_time"].state_dict().items():
-            torch.testing.assert_close(value, before[key], rtol=0, atol=0)
+        for model, own in zip(models, before, strict=True):
+            for key, value in model.state_dict().items():
+                torch.testing.assert_close(value, own[key], rtol=0, atol=0)
 
 
 def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, trained):
     """Scrambled labels of test tasks leave every prediction and knob as it was."""
-    from dataclasses import replace
-
     T, A = setting.T.copy(), setting.A.copy()
     test = setting.split[0] == 2
     T[:, test], A[:, test] = T[:, test] * 37.0, 0.01
@@ -113,6 +119,48 @@ def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, traine
         for x, y in zip(clean.predict(one), dirty.predict(one), strict=True):
             np.testing.assert_array_equal(x, y)
         assert clean.knob == dirty.knob
+
+
+def test_networks_of_an_ensemble_learn_nothing_of_the_fold_they_left_out(setting, base):
+    """Other labels there, and the others' starting point as it was: that network stays, the others do not."""
+    fold = base.fold(setting)
+    T = setting.T.copy()
+    T[:, fold[0] == 0] *= 3.0
+    spoiled = replace(setting, T=T)
+    method = Method.parse({"kind": "plan_loss", "forecast": "nets"})
+    clean, dirty = (method.fit(each, base, FINETUNE).heads.models["nets"].heads for each in (setting, spoiled))
+    Z = torch.as_tensor(setting.Z).repeat_interleave(3, 0)
+    with torch.no_grad():
+        differs = [(x != y).flatten(1).any(1) for x, y in zip(clean(Z), dirty(Z), strict=True)]
+    assert not any(each[0] for each in differs)
+    assert any(each[1] for each in differs)
+
+
+def test_an_ensemble_is_calibrated_on_what_its_networks_left_out_as_they_are_in_the_end(setting, base, trained):
+    own = trained["ensemble"]
+    left_out = own.heads.models["nets"].left_out(setting.Z, base.fold(setting))
+    assert own.calibration.log_sd == pytest.approx(spread_of(setting, *left_out).log_sd)
+    start = spread_of(setting, *base.left_out(("nets",)))
+    assert (own.calibration.log_sd != start.log_sd).all()
+
+
+def test_an_ensemble_needs_cross_fitted_networks(setting, base):
+    for name, said in (("trees", "lacks 'trees'"), ("gp", "'gp' is no cross-fitted one")):
+        forecasts = base.forecasts | {"gp": replace(base.forecasts["nets"], model=torch.nn.Identity())}
+        rules = base.rules.model_copy(update={"forecasts": base.rules.forecasts | {"gp": GaussianProcess()}})
+        method = Method.parse({"kind": "plan_loss", "forecast": name})
+        with pytest.raises(SettingsError, match=said):
+            method.fit(setting, replace(base, rules=rules, forecasts=forecasts), FINETUNE)
+
+
+def test_rounds_to_train_on_may_be_smaller_than_those_to_match(setting, base):
+    size = setting.rules.tasks
+    small = FINETUNE.model_copy(update={"tasks": size - 1})
+    for row in ({"kind": "plan_loss"}, {"kind": "decision_focused"}):
+        own = Method.parse(row).fit(setting, base, small)
+        assert own.plan(setting, setting.rounds("test", 10)).shape[1] == size
+        usual = Method.parse(row).fit(setting, base, FINETUNE)
+        assert (own.history["train.cost"] != usual.history["train.cost"]).any()
 
 
 def test_decision_focused_training_lowers_the_cost_it_trains_for(setting, base):

@@ -356,7 +356,7 @@ class TestTraining:
 
     def test_too_many_plans_are_refused_with_advice(self, base):
         many = toy_setting(rules=RoundRules(tasks=9, validation_rounds=10))
-        with pytest.raises(SettingsError, match=r"all 3\^9 plans of a round, at most 10000; lower matching\.tasks"):
+        with pytest.raises(SettingsError, match=r"all 3\^9 plans of a round, at most 10000; lower finetune\.tasks"):
             Method.parse("plan_loss").fit(many, base, FinetuneRules())
 
 

@@ -81,6 +81,28 @@ class Setting:
         """(M, N + 1) factors of parallel execution, None when tasks run one after another."""
         return None if self.speedup is None else self.speedup.table(self.clusters, self.rules.tasks)
 
+    def at_size(self, tasks: int) -> Setting:
+        """The same with rounds of so many tasks; gamma stays."""
+        return (
+            self if tasks == self.rules.tasks else replace(self, rules=self.rules.model_copy(update={"tasks": tasks}))
+        )
+
+    def by_fold(self, fold: Ints) -> Setting:
+        """A seed for every seed and fold, without the training tasks of that fold.
+
+        Args:
+            fold: (S, n) of training tasks, -1 for others.
+        """
+        F = int(fold.max()) + 1
+        left_out = fold.repeat(F, axis=0) == np.tile(np.arange(F), len(fold))[:, None]
+        return replace(
+            self,
+            seeds=tuple(1000 * (seed + 1) + f for seed in self.seeds for f in range(F)),
+            Z=self.Z.repeat(F, axis=0),
+            split=np.where(left_out, -1, self.split.repeat(F, axis=0)),
+            gamma=self.gamma.repeat(F),
+        )
+
     def mask(self, part: str) -> Bools:
         """(S, M, n) pairs of one part whose label is known."""
         result: Bools = (self.split == PARTS[part])[:, None, :] & self.allowed[None]

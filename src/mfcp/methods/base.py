@@ -39,6 +39,7 @@ class FinetuneRules(BaseModel):
     lr: float = Field(3e-3, gt=0, description="peak learning rate; cosine decay to zero")
     clip: float = Field(1.0, gt=0, description="largest gradient norm per seed")
     check_every: int = Field(10, ge=1, description="steps between looks at the validation rounds")
+    tasks: int | None = Field(None, ge=1, description="tasks of a training round; none: as many as are matched")
 
 
 class Method(Registered):
@@ -55,8 +56,8 @@ class Method(Registered):
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """Predictors of every seed, and the curves (S, checks) of what was watched."""
 
-    def spread(self, setting: Setting, base: Pretrained) -> Calibration:
-        """How far the heads are off; zero unless the rule asks for it (`uses_spread`)."""
+    def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
+        """How far what was learned is off; zero unless the rule asks for it (`uses_spread`)."""
         nothing = np.zeros((len(setting.seeds), setting.clusters))
         return Calibration(nothing, nothing)
 
@@ -77,7 +78,7 @@ class Method(Registered):
             advance: called once per step.
         """
         heads, history = self.learn(setting, base, rules, advance)
-        trained = Trained(self, heads, self.spread(setting, base), np.zeros(len(setting.seeds)), history)
+        trained = Trained(self, heads, self.spread(setting, base, heads), np.zeros(len(setting.seeds)), history)
         return trained.tuned(setting)
 
 

@@ -13,11 +13,14 @@ from pydantic import Field
 from torch import Tensor
 
 from mfcp.data.study import Setting, gather
+from mfcp.errors import SettingsError
 from mfcp.matching.problem import Ints
 from mfcp.matching.regret import penalised_cost
-from mfcp.methods.base import FinetuneRules, Method, Trained
-from mfcp.methods.pretrain import Pretrained
+from mfcp.methods.base import FinetuneRules, Learned, Method, Trained
+from mfcp.methods.pretrain import Pretrained, spread_of
 from mfcp.predictors.calibration import Calibration
+from mfcp.predictors.cross_fitted import MeanOfFolds
+from mfcp.predictors.forecast import Mixture
 from mfcp.predictors.heads import Best, Heads, Loss
 from mfcp.rules.point import Point
 
@@ -67,9 +70,13 @@ class Finetuned(Method):
     All seeds take their steps together, each on its own rounds: Adam, cosine decay, a clipped norm, and the
     checkpoint whose plans cost least on the validation rounds. Plans are there made by the method's rule, or by
     `Point` where the rule has a knob, which is tuned only after training.
+
+    With `forecast`, an ensemble goes on: each of its networks trains on rounds of the families that it knows, and the
+    mean is calibrated on what they left out, as they are then.
     """
 
     loss: Loss = Field("log_time", description="error that the starting heads were trained for")
+    forecast: str = Field("", description="cross-fitted networks to go on from instead, each without its fold")
 
     @abstractmethod
     def decision_loss(
@@ -87,20 +94,38 @@ class Finetuned(Method):
         """See `Method.steps`."""
         return rules.steps
 
-    def spread(self, setting: Setting, base: Pretrained) -> Calibration:
-        """The spread of the heads that training started from, where the rule uses one."""
-        return base.spread(self.loss) if self.rule.uses_spread else super().spread(setting, base)
+    def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
+        """Of networks that left out a fold, how far they are off on it; else the spread of the starting heads."""
+        if not self.rule.uses_spread:
+            return super().spread(setting, base, learned)
+        if not isinstance(learned, Mixture):
+            return base.spread(self.loss)
+        return spread_of(setting, *_bank(learned, self.forecast).left_out(setting.Z, base.fold(setting)))
 
     def learn(
         self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
-    ) -> tuple[Heads, dict[str, np.ndarray]]:
+    ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`."""
-        heads = base.start(setting, self.loss)
-        rounds = setting.rounds("train", rules.steps * rules.rounds)
-        fastest = setting.fastest("train", rounds.shape[1])
+        learned: Learned = base.copied(self.forecast) if self.forecast else base.start(setting, self.loss)
+        calibration = self.spread(setting, base, learned)
+        if isinstance(learned, Mixture):
+            bank, fold = _bank(learned, self.forecast), base.fold(setting)
+            F = int(bank.folds)
+            calibration = Calibration(calibration.log_sd.repeat(F, axis=0), calibration.a_sd.repeat(F, axis=0))
+            curves = self._descend(bank.heads, setting.by_fold(fold), calibration, rules, advance)
+            return learned, {name: values.reshape(-1, F, values.shape[1]).mean(1) for name, values in curves.items()}
+        assert isinstance(learned, Heads)
+        return learned, self._descend(learned, setting, calibration, rules, advance)
+
+    def _descend(
+        self, heads: Heads, setting: Setting, calibration: Calibration, rules: FinetuneRules, advance: Callable[[], Any]
+    ) -> dict[str, np.ndarray]:
+        """Train a bank with a member per seed, in place."""
+        small = setting.at_size(rules.tasks or setting.rules.tasks)
+        rounds = small.rounds("train", rules.steps * rules.rounds)
+        fastest = small.fastest("train", rounds.shape[1])
         optimizer = torch.optim.Adam(heads.parameters(), lr=rules.lr)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, rules.steps)
-        calibration = self.spread(setting, base)
         validation = _Validation(self, setting, calibration)
         best = Best(heads)
         best.offer(validation.cost(heads))
@@ -108,8 +133,8 @@ class Finetuned(Method):
         curves: dict[str, list[Tensor]] = {}
         for step in range(rules.steps):
             part = slice(step * rules.rounds, (step + 1) * rules.rounds)
-            drawn = TrainingRounds.of(setting, heads, rounds[:, part], fastest[:, part], calibration)
-            per_round, watched = self.decision_loss(drawn, setting, generators)
+            drawn = TrainingRounds.of(small, heads, rounds[:, part], fastest[:, part], calibration)
+            per_round, watched = self.decision_loss(drawn, small, generators)
             cost = per_round.mean(1)
             optimizer.zero_grad()
             cost.sum().backward()  # type: ignore[no-untyped-call]
@@ -124,7 +149,14 @@ class Finetuned(Method):
                 curves.setdefault(name, []).append(value)
             advance()
         best.restore()
-        return heads, {name: torch.stack(values, 1).numpy() for name, values in curves.items()}
+        return {name: torch.stack(values, 1).numpy() for name, values in curves.items()}
+
+
+def _bank(learned: Mixture, name: str) -> MeanOfFolds:
+    bank = learned.models[name]
+    if not isinstance(bank, MeanOfFolds):
+        raise SettingsError(f"forecast: '{name}' is no cross-fitted one; take one of kind: cross_fitted")
+    return bank
 
 
 class _Validation:

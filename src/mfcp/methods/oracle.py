@@ -42,9 +42,9 @@ class Oracle(TwoStage):
             A = torch.where(allowed, torch.as_tensor(setting.A_true), A)
         return Known(T, A), history
 
-    def spread(self, setting: Setting, base: Pretrained) -> Calibration:
+    def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
         """See `Method.spread`; nothing where the truth is known."""
-        own = super().spread(setting, base)
+        own = super().spread(setting, base, learned)
         if self.knows != "reliability":
             own = replace(own, log_sd=np.zeros_like(own.log_sd))
         return own if self.knows == "time" else replace(own, a_sd=np.zeros_like(own.a_sd))

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from mfcp.data.study import Setting
 from mfcp.errors import SettingsError
-from mfcp.methods.base import FinetuneRules
+from mfcp.methods.base import FinetuneRules, Learned
 from mfcp.methods.finetuned import Finetuned, TrainingRounds
 from mfcp.methods.pretrain import Pretrained
 from mfcp.methods.surrogates import Choice, ExpectedCosts, PlanCosts, PlanLoss, SpoPlus
-from mfcp.predictors.heads import Heads
 from mfcp.registry import FamilyField
 from mfcp.rules.base import Rule
 from mfcp.rules.priced import Priced
@@ -38,17 +37,17 @@ class PlanLosses(Finetuned):
 
     def learn(
         self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
-    ) -> tuple[Heads, dict[str, np.ndarray]]:
+    ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`.
 
         Raises:
             SettingsError: more plans than fit into memory for all rounds of a step.
         """
-        M, N = setting.clusters, setting.rules.tasks
+        M, N = setting.clusters, rules.tasks or setting.rules.tasks
         if M**N > MOST_PLANS:
             raise SettingsError(
                 f"method 'plan_loss' looks at all {M}^{N} plans of a round, at most {MOST_PLANS}; "
-                "lower matching.tasks, or train by 'decision_focused'"
+                "lower finetune.tasks, or train by 'decision_focused'"
             )
         return super().learn(setting, base, rules, advance)
 

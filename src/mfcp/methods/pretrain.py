@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.data.study import PARTS, Setting
 from mfcp.errors import DataError, SettingsError
 from mfcp.files import read_json, replacing, write_json
-from mfcp.matching.problem import Floats
+from mfcp.matching.problem import Floats, Ints
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration, calibrate, folds
 from mfcp.predictors.cross_fitted import CrossFitted
@@ -77,6 +78,18 @@ class Pretrained:
         own = self._named(names)
         models = {name: forecast.model for name, forecast in own.items()}
         return Mixture({name: self.rules.forecasts[name] for name in names}, models)
+
+    def copied(self, name: str) -> Mixture:
+        """The named forecast alone, for a method to go on from.
+
+        Raises:
+            SettingsError: pretrain.forecasts lacks it.
+        """
+        return deepcopy(self.mixture((name,)))
+
+    def fold(self, setting: Setting) -> Ints:
+        """(S, n) fold of each training task that was left out together, whole families; -1 for other tasks."""
+        return _left_out(setting, self.rules.folds)
 
     def left_out(self, names: tuple[str, ...]) -> tuple[Floats, Floats]:
         """(S, M, n) log times and probabilities of the mixture for training tasks, by parts that did not see them."""
@@ -203,9 +216,13 @@ def lessons(setting: Setting, count: int) -> Lessons:
         runs=setting.runs,
         train=setting.mask("train"),
         validation=setting.mask("validation"),
-        fold=folds(setting.group, setting.split == PARTS["train"], count, setting.seeds),
+        fold=_left_out(setting, count),
         seeds=setting.seeds,
     )
+
+
+def _left_out(setting: Setting, count: int) -> Ints:
+    return folds(setting.group, setting.split == PARTS["train"], count, setting.seeds)
 
 
 def spread_of(setting: Setting, log_time: Floats, reliability: Floats) -> Calibration:

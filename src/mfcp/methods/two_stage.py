@@ -32,8 +32,8 @@ class TwoStage(Method):
         """See `Method.learn`; nothing is left to learn."""
         return (base.mixture(self.forecasts) if self.forecasts else base.start(setting, self.loss)), {}
 
-    def spread(self, setting: Setting, base: Pretrained) -> Calibration:
+    def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
         """The out-of-fold spread of the predictors, where the rule uses one."""
         if not self.rule.uses_spread:
-            return super().spread(setting, base)
+            return super().spread(setting, base, learned)
         return spread_of(setting, *base.left_out(self.forecasts)) if self.forecasts else base.spread(self.loss)

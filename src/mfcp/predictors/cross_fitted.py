@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from mfcp.matching.problem import Floats, Ints
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.forecast import Forecast, Forecaster, Lessons, out_of_fold
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
@@ -49,16 +50,14 @@ class CrossFitted(Forecaster):
             training=self.training,
             advance=advance,
         )
-        with torch.no_grad():
-            values = (x.numpy().reshape(S, F, *x.shape[1:]) for x in heads.log_forward(Z))
-        log_t, a = (out_of_fold(x, lessons.fold) for x in values)
-        return Forecast(_Mean(heads, F), log_t, a)
+        mean = MeanOfFolds(heads, F)
+        return Forecast(mean, *mean.left_out(lessons.Z, lessons.fold))
 
     def restored(self, state: Mapping[str, Tensor]) -> nn.Module:
         """See `Forecaster.restored`."""
         members, clusters = state["heads.centre"].shape
         heads = self._heads(int(state["features"]), clusters, [(0,)] * members)
-        model = _Mean(heads, int(state["folds"]))
+        model = MeanOfFolds(heads, int(state["folds"]))
         model.load_state_dict(dict(state))
         return model
 
@@ -66,7 +65,7 @@ class CrossFitted(Forecaster):
         return Heads(self.predictor, features, clusters, seeds)
 
 
-class _Mean(nn.Module):
+class MeanOfFolds(nn.Module):
     """The mean of F members of each seed, which stand one after another in the bank."""
 
     folds: Tensor
@@ -80,7 +79,21 @@ class _Mean(nn.Module):
 
     def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
         """Z (S, n, d) → mean log seconds and probabilities, each (S, M, n)."""
+        log_t, a = (values.mean(1) for values in self._members(Z))
+        return log_t, a
+
+    def left_out(self, Z: Floats, fold: Ints) -> tuple[Floats, Floats]:
+        """Log seconds and probabilities, each (S, M, n), of training tasks by the member that did not see them.
+
+        Args:
+            Z: (S, n, d) features.
+            fold: (S, n) fold that a member left out, -1 for other tasks; they get 0.
+        """
+        with torch.no_grad():
+            log_t, a = (out_of_fold(values.numpy(), fold) for values in self._members(torch.as_tensor(Z)))
+        return log_t, a
+
+    def _members(self, Z: Tensor) -> Iterator[Tensor]:
+        """(S, F, M, n) of log seconds and of probabilities."""
         F = int(self.folds)
-        repeated = Z.repeat_interleave(F, 0)
-        log_t, a = self.heads.log_forward(repeated)
-        return tuple(x.reshape(len(Z), F, *x.shape[1:]).mean(1) for x in (log_t, a))  # type: ignore[return-value]
+        return (x.reshape(len(Z), F, *x.shape[1:]) for x in self.heads.log_forward(Z.repeat_interleave(F, 0)))
