@@ -62,7 +62,7 @@ RUNS = 8
 MANY = 20  # tasks of a large round
 LARGE = {"rounds": 4, "tasks": None}  # a step on rounds of as many
 SHARES = (0.33, 0.55, 0.75)
-Row = tuple[str, str, str]  # what, of which method, to which
+Row = tuple[str, str]  # of which method, to which
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def rounds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
             trained[f"{name}, close"] = method.fit(close, base, budget)
         tables.append(platform.judge(setting, trained))
     every = [each for name in LOSSES for each in (name, f"{name}, close")]
-    return tables, [("rounds", name, "alone") for name in every]
+    return tables, [(name, "alone") for name in every]
 
 
 def folds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
@@ -166,7 +166,7 @@ def folds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
         trained = {"alone": fit(ALONE | {"forecasts": ["nets"]}, setting, base, budget)}
         trained |= {name: fit(row | {"forecast": "nets"}, setting, base, budget) for name, row in LOSSES.items()}
         tables.append(platform.judge(setting, trained))
-    return tables, [("folds", name, "alone") for name in LOSSES]
+    return tables, [(name, "alone") for name in LOSSES]
 
 
 def tasks_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
@@ -187,7 +187,7 @@ def tasks_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
                 f"on {few.tasks}, then on {MANY}, {rule}": fit(method, setting, warm, many),
             }
             trained |= own_rows | {alone: fit(ALONE | {"rule": rule}, setting, base, many)}
-            rows += [("tasks", label, alone) for label in own_rows]
+            rows += [(label, alone) for label in own_rows]
         tables.append(platform.judge(setting, trained, own.section("evaluate").rounds))
     return tables, rows
 
@@ -205,7 +205,7 @@ def data_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
                 f"spo_plus, {what}": fit(LOSSES["spo_plus"], setting, base, budget),
             }
             tables.append(platform.judge(setting, trained))
-        rows.append(("data", f"spo_plus, {what}", f"alone, {what}"))
+        rows.append((f"spo_plus, {what}", f"alone, {what}"))
     return tables, rows
 
 
@@ -230,24 +230,26 @@ def main() -> None:
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--bootstrap", type=int, default=2000)
     arguments = parser.parse_args()
-    seeds = tuple(int(seed) for seed in arguments.seeds.split(","))
-    if min(seeds) < 1000:
-        parser.error("seeds below 1000 are for reports; nothing is tuned on them")
+    names, given = arguments.tables.split(","), arguments.seeds.split(",")
+    if unknown := [name for name in names if name not in TABLES]:
+        parser.error(f"--tables: no table '{unknown[0]}'; known: {', '.join(TABLES)}")
+    if bad := [seed for seed in given if not seed.isdecimal() or int(seed) < 1000]:
+        parser.error(f"--seeds: '{bad[0]}' is no whole number of at least 1000; lower ones are for reports")
+    seeds = tuple(map(int, given))
     platform = Platform(arguments.data, seeds)
     shown = Table(title=f"on top of the rule: {arguments.data or 'default'}, settings A-C, {len(seeds)} seeds")
     for column in ("table", "training", "penalised excess", "without", "ratio [95 %]", "p"):
         shown.add_column(column, justify="left" if column in ("table", "training") else "right")
-    names = arguments.tables.split(",")
     with progress("on top of the rule", len(names)) as advance:
         for name in names:
             tables, rows = TABLES[name](platform)
             found = pd.concat(tables, ignore_index=True)
-            for what, label, base in rows:
+            for label, base in rows:
                 sample = resample(found[found["method"].isin([label, base])], arguments.bootstrap)
                 ratio = sample.ratio(label, base, "penalised_excess")
                 means = [f"{sample.of(each, 'penalised_excess')[0]:.4f}" for each in (label, base)]
                 text = f"{ratio['mean']:.3f} [{ratio['ci_low']:.3f}, {ratio['ci_high']:.3f}]"
-                shown.add_row(what, label, *means, text, f"{ratio['p']:.2g}")
+                shown.add_row(name, label, *means, text, f"{ratio['p']:.2g}")
             shown.add_section()
             advance()
     Console(width=130).print(shown)
