@@ -83,9 +83,9 @@ class Setting:
 
     def at_size(self, tasks: int) -> Setting:
         """The same with rounds of so many tasks; gamma stays."""
-        return (
-            self if tasks == self.rules.tasks else replace(self, rules=self.rules.model_copy(update={"tasks": tasks}))
-        )
+        if tasks == self.rules.tasks:
+            return self
+        return replace(self, rules=self.rules.model_copy(update={"tasks": tasks}))
 
     def by_fold(self, fold: Ints) -> Setting:
         """A seed for every seed and fold, without the training tasks of that fold.

@@ -141,7 +141,8 @@ def evaluate(setting: Setting, trained: dict[str, Trained], rules: EvaluateRules
     """
     reference = Reference.of(setting, rules.rounds)
     fair = BASELINE in trained and rules.margins
-    wanted = [missing(0.0) for missing in _missing(trained[BASELINE], setting)] if fair else []
+    missing = {label: _missing(model, setting) for label, model in trained.items()} if fair else {}
+    wanted = [own(0.0) for own in missing[BASELINE]] if fair else []
     tables = []
     for label, model in trained.items():
         plans = _Plans(model, setting, reference.rounds)
@@ -150,7 +151,7 @@ def evaluate(setting: Setting, trained: dict[str, Trained], rules: EvaluateRules
         table.insert(0, "seed", np.repeat(setting.seeds, rules.rounds))
         table.insert(0, "method", label)
         table.insert(0, "setting", setting.name)
-        each = list(zip(_missing(model, setting), wanted, strict=True)) if fair else []
+        each = list(zip(missing[label], wanted, strict=True)) if fair else []
         for name, level in LEVELS.items() if fair else ():
             margins = [equalising_margin(own, level, level(target), rules.margins) for own, target in each]
             table[RELATIVE[name]] = busy(plans.at(margins), reference.truth.T, reference.truth.zeta).max(axis=-1)
