@@ -49,8 +49,10 @@ from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
 
 Floats = NDArray[np.float64]
 RUNS = (0, 5, 10, 20, 50)
+RANDOM, CHOSEN = "at random", "chosen"  # which tasks have a run on a new cluster
+CURVE = [(runs, how) for how in (RANDOM, CHOSEN) for runs in RUNS if runs or how == RANDOM]
 CURVE_FOLD = 0  # of each seed: a fifth of the tasks, unseen, on every cluster in turn
-DRAWS = 5  # of which runs a new cluster has
+DRAWS = 5  # of the tasks, or of the groups that chosen ones stand for
 PEER = "histograms + GBDT"
 SHIPPED = "OperatorTimes: networks and roofline"
 # What worker processes share with this one by being forked from it.
@@ -113,18 +115,28 @@ def curve(cluster: int, seed: int) -> dict[str, Any]:
     reference = graphs.distinct.take(rest.graph)
     measured = np.flatnonzero(test & np.isfinite(s.seconds[cluster]))
     operators, truth = graphs.distinct.take(s.graph[measured]), np.log(s.seconds[cluster, measured])
-    found: dict[str, Any] = {"cluster": cluster, "seed": seed, "tasks": measured, "rows": []}
     profiled = train[np.isfinite(s.seconds[cluster, train])]
-    for runs in RUNS:
+
+    def after(tasks: NDArray[np.int64]) -> NewCluster:
+        """The cluster once these tasks have run on it."""
+        own, batch, seconds = graphs.distinct.take(s.graph[tasks]), s.batch[cluster, tasks], s.seconds[cluster, tasks]
+        return NewCluster.fit(log.accelerators[cluster], known, own, batch, seconds, reference)
+
+    prior = after(profiled[:0])
+
+    def tasks_to_run(how: str, runs: int, draw: int) -> NDArray[np.int64]:
+        if how == CHOSEN:
+            own, batch = graphs.distinct.take(s.graph[profiled]), s.batch[cluster, profiled]
+            return profiled[prior.worth_profiling(known, own, batch, runs, seed=draw)]
+        return np.random.default_rng([cluster, seed, runs, draw]).choice(profiled, runs, replace=False)
+
+    found: dict[str, Any] = {"cluster": cluster, "seed": seed, "tasks": measured, "rows": []}
+    for runs, how in CURVE:
         for draw in range(DRAWS if runs else 1):
-            drawn = np.random.default_rng([cluster, seed, runs, draw]).choice(profiled, runs, replace=False)
-            own = NewCluster.fit(
-                log.accelerators[cluster], known, graphs.distinct.take(s.graph[drawn]), s.batch[cluster, drawn],
-                s.seconds[cluster, drawn], reference,
-            )  # fmt: skip
+            own = after(tasks_to_run(how, runs, draw)) if runs else prior
             predicted = own.predict(known, operators, s.batch[cluster, measured])
             inside = np.abs(predicted.log_seconds - truth) <= 1.645 * predicted.sd
-            found["rows"].append((runs, predicted.log_seconds, float(inside.mean()), float(predicted.sd.mean())))
+            found["rows"].append((runs, how, predicted.log_seconds, float(inside.mean()), float(predicted.sd.mean())))
     return found
 
 
@@ -164,9 +176,9 @@ def print_curve(found: list[dict[str, Any]], everything: dict[int, Floats], out:
     """Means over clusters by number of runs; then each cluster's MAPE in one row."""
     log = STATE["logs"]["infer"]
     seeds = ", ".join(map(str, everything))
-    print(f"\na new cluster, the others known: {len(log.clusters)} clusters, seeds {seeds}, {DRAWS} draws of the runs")
+    print(f"\na new cluster, the others known: {len(log.clusters)} clusters, seeds {seeds}, {DRAWS} draws")
     heads = f"{'MAPE %':>8s} {'of full':>8s} {'seeds':>11s} {'log R²':>8s} {'in 90 % interval':>17s} {'mean sd':>8s}"
-    print(f"{'runs':>6s} {heads}")
+    print(f"{'runs':>12s} {heads}")
 
     def score(one: dict[str, Any], predicted: Floats) -> Floats:
         return scores(predicted[None], one_cluster(log.steps, one))[0]
@@ -180,29 +192,30 @@ def print_curve(found: list[dict[str, Any]], everything: dict[int, Floats], out:
     M = len(log.clusters)
     all_seen = [(one, everything[one["seed"]][one["cluster"], one["tasks"]]) for one in found]
     full_, full_r2 = by_seed_and_cluster(all_seen), np.mean([score(*value)[1] for value in all_seen])
-    curve_, rows_ = [], []
-    for runs in RUNS:
-        rows = [(one, row) for one in found for row in one["rows"] if row[0] == runs]
-        mape = by_seed_and_cluster([(one, row[1]) for one, row in rows])
-        r2 = np.mean([score(one, row[1])[1] for one, row in rows])
-        inside, sd = (np.mean([row[k] for _, row in rows]) for k in (2, 3))
+    curve_, rows_ = {}, []
+    for runs, how in CURVE:
+        rows = [(one, row) for one in found for row in one["rows"] if row[:2] == (runs, how)]
+        mape = by_seed_and_cluster([(one, row[2]) for one, row in rows])
+        r2 = np.mean([score(one, row[2])[1] for one, row in rows])
+        inside, sd = (np.mean([row[k] for _, row in rows]) for k in (3, 4))
         ratio = mape.mean(axis=1) / full_.mean(axis=1)
-        curve_.append(float(mape.mean()))
-        rows_.append((str(runs), mape.mean(axis=0)))
-        note = "   the prior" if not runs else ""
+        curve_[runs, how] = float(mape.mean())
+        label = f"{runs} {how}" if runs else "0, the prior"
+        rows_.append((label, mape.mean(axis=0)))
         spread = f"{ratio.min():.2f}-{ratio.max():.2f}"
-        line = f"{runs:6d} {mape.mean():8.1f} {mape.mean() / full_.mean():8.2f} {spread:>11s}"
-        print(f"{line} {r2:8.3f} {inside:17.2f} {sd:8.2f}{note}")
-    print(f"{'full':>6s} {full_.mean():8.1f} {1:8.2f} {'':11s} {full_r2:8.3f}")
+        line = f"{label:>12s} {mape.mean():8.1f} {mape.mean() / full_.mean():8.2f} {spread:>11s}"
+        print(f"{line} {r2:8.3f} {inside:17.2f} {sd:8.2f}")
+    print(f"{'full':>12s} {full_.mean():8.1f} {1:8.2f} {'':11s} {full_r2:8.3f}")
     print("MAPE by cluster: " + ", ".join(log.clusters))
     for name, values in (*rows_, ("full", full_.mean(axis=0))):
-        print(f"{name:>6s} " + " ".join(f"{value:8.1f}" for value in values))
+        print(f"{name:>12s} " + " ".join(f"{value:8.1f}" for value in values))
     if out is not None:
         plot(out / "new_cluster.png", lambda axes: draw_curve(axes, curve_, float(full_.mean())))
 
 
-def draw_curve(axes: Any, mape: list[float], full: float) -> None:
-    axes.plot(RUNS, mape, marker="o", label="few runs")
+def draw_curve(axes: Any, mape: dict[tuple[int, str], float], full: float) -> None:
+    for how in (RANDOM, CHOSEN):
+        axes.plot(RUNS, [mape[runs, how if runs else RANDOM] for runs in RUNS], marker="o", label=how)
     axes.axhline(full, linestyle="--", color="gray", label="full training")
     axes.set(xlabel="profiled tasks on the new cluster", ylabel="MAPE on unseen families, %", ylim=(0, None))
     axes.legend()
@@ -228,9 +241,12 @@ def print_speed(tables: dict[str, Any], graphs: OperatorGraphs, log: Log) -> Non
     at = np.where(column >= 0, column, 0)
     seconds = np.where(column >= 0, steps.seconds[:, at], np.nan)
     every = MeasuredSteps(everything, np.where(np.isfinite(seconds), steps.batch[:, at], np.nan), seconds)
-    start = time.process_time()
-    fitted = OperatorTimes.fit(graphs, log.accelerators, every, seed=0, rules=TimingRules(members=1, epochs=2))
-    epoch = (time.process_time() - start) / 2
+    taken = []
+    for epochs in (1, 1, 5):  # what the longest takes more than the second is epochs alone; the first warms up
+        start, rules = time.process_time(), TimingRules(members=1, epochs=epochs)
+        fitted = OperatorTimes.fit(graphs, log.accelerators, every, seed=0, rules=rules)
+        taken.append(time.process_time() - start)
+    epoch = (taken[2] - taken[1]) / 4
     print(f"\n{len(graphs.kind)} operators, {len(distinct.kind)} distinct ones in {built:.1f} CPU s, once")
     print(f"an epoch over all {len(everything)} graphs: {epoch:.1f} CPU s on one core")
     members = replace(fitted, members=fitted.members * TimingRules().members)

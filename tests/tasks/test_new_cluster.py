@@ -113,6 +113,28 @@ def test_more_runs_leave_less_doubt(graphs, known):
     assert many < few
 
 
+def test_tasks_worth_profiling_stand_for_every_kind(graphs, known):
+    """Of 79 models that are all alike but for some noise and one of another kind, two runs are one of each."""
+    prior = fit(graphs, known, 0, roofline(graphs))
+    everything = np.arange(MODELS)
+    products = np.array([graphs.flops[graphs.graph == g].sum() > 0 for g in everything])
+    assert products.sum() > 5
+    alike = np.flatnonzero(products)[:1].repeat(30)
+    pool = np.concatenate([alike, np.flatnonzero(~products)[:1]])
+    chosen = prior.worth_profiling(known, graphs.distinct.take(pool), np.full(len(pool), 8.0), 2)
+    assert sorted(chosen == len(pool) - 1) == [False, True]
+
+
+def test_tasks_worth_profiling_are_different_ones_and_the_same_each_time(graphs, known):
+    prior, batch = fit(graphs, known, 0, roofline(graphs)), np.full(MODELS, 8.0)
+    chosen = [prior.worth_profiling(known, graphs.distinct, batch, 20, seed=seed) for seed in (0, 0, 1)]
+    assert len(set(chosen[0])) == 20
+    assert chosen[0].tolist() == chosen[1].tolist() != chosen[2].tolist()
+    assert sorted(prior.worth_profiling(known, graphs.distinct, batch, MODELS + 1)) == list(range(MODELS))
+    with pytest.raises(DataError, match="asked for 0, expected at least 1"):
+        prior.worth_profiling(known, graphs.distinct, batch, 0)
+
+
 def test_what_is_saved_is_loaded(graphs, known, tmp_path):
     fitted = fit(graphs, known, 10, roofline(graphs))
     fitted.save(tmp_path / "cluster.safetensors")

@@ -82,10 +82,11 @@ class Setting:
         return None if self.speedup is None else self.speedup.table(self.clusters, self.rules.tasks)
 
     def at_size(self, tasks: int) -> Setting:
-        """The same with rounds of so many tasks; gamma stays."""
+        """The same with rounds of so many tasks, in as many validation rounds as hold as many tasks; gamma stays."""
         if tasks == self.rules.tasks:
             return self
-        return replace(self, rules=self.rules.model_copy(update={"tasks": tasks}))
+        rounds = -(-self.rules.validation_rounds * self.rules.tasks // tasks)
+        return replace(self, rules=self.rules.model_copy(update={"tasks": tasks, "validation_rounds": rounds}))
 
     def by_fold(self, fold: Ints) -> Setting:
         """A seed for every seed and fold, without the training tasks of that fold.

@@ -39,7 +39,7 @@ class FinetuneRules(BaseModel):
     lr: float = Field(3e-3, gt=0, description="peak learning rate; cosine decay to zero")
     clip: float = Field(1.0, gt=0, description="largest gradient norm per seed")
     check_every: int = Field(10, ge=1, description="steps between looks at the validation rounds")
-    tasks: int | None = Field(None, ge=1, description="tasks of a training round; none: as many as are matched")
+    tasks: int | None = Field(None, ge=1, description="tasks of a round in training; none: as many as are matched")
 
 
 class Method(Registered):

@@ -68,8 +68,8 @@ class Finetuned(Method):
     """Go on from the pretrained heads, down the gradient of a loss of the decision (`decision_loss`).
 
     All seeds take their steps together, each on its own rounds: Adam, cosine decay, a clipped norm, and the
-    checkpoint whose plans cost least on the validation rounds. Plans are there made by the method's rule, or by
-    `Point` where the rule has a knob, which is tuned only after training.
+    checkpoint whose plans cost least on validation rounds, as small as those of training. Plans are there made by the
+    method's rule, or by `Point` where the rule has a knob, which is tuned only after training.
 
     With `forecast`, an ensemble goes on: each of its networks trains on rounds of the families that it knows, and the
     mean is calibrated on what they left out, as they are then.
@@ -126,7 +126,7 @@ class Finetuned(Method):
         fastest = small.fastest("train", rounds.shape[1])
         optimizer = torch.optim.Adam(heads.parameters(), lr=rules.lr)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, rules.steps)
-        validation = _Validation(self, setting, calibration)
+        validation = _Validation(self, small, calibration)
         best = Best(heads)
         best.offer(validation.cost(heads))
         generators = [torch.Generator().manual_seed(seed) for seed in setting.seeds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,6 +55,26 @@ class Head:
         phi = self._phi(columns)
         variance = np.einsum("nd,nd->n", phi @ self.covariance, phi) + self.noise_sd**2
         return phi @ self.mean, np.sqrt(variance)
+
+    def stand_for_all(self, columns: Floats, count: int, seed: int) -> NDArray[np.int64]:
+        """(min(count, n),) rows of (n, d) columns that are worth a run: those nearest to the centres of as many groups.
+
+        Groups are those of k-means on what the head sees, whose unit is the effect that it expects of a column. So
+        odd rows, which would tell most about their own columns and little about the others', are not preferred.
+        """
+        from scipy.cluster.vq import kmeans2
+
+        phi = self._phi(columns)[:, 1:]
+        if count >= len(phi):
+            return np.arange(len(phi))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "One of the clusters is empty")  # equal rows; its centre then stays
+            centres = kmeans2(phi, count, minit="++", rng=seed)[0]
+        distance, chosen = ((phi[:, None] - centres) ** 2).sum(axis=2), np.empty(count, np.int64)
+        for group in range(count):
+            chosen[group] = distance[:, group].argmin()
+            distance[chosen[group]] = np.inf  # no row twice
+        return chosen
 
     def _phi(self, columns: Floats) -> Floats:
         scaled = np.clip(columns - self.centre, -self.reach, self.reach) * self.width

@@ -140,6 +140,26 @@ class NewCluster:
         mixed = (1 - share) * (own.middle + correction) + share * (start + self.roofline.correct(shares)[0])
         return Prediction(mixed, sd, self.runs)
 
+    def worth_profiling(
+        self, known: OperatorTimes, operators: DistinctOperators, batch: Floats, count: int, *, seed: int = 0
+    ) -> NDArray[np.int64]:
+        """Which of n graphs to run on it first: `count` that stand for all, as the network head sees them.
+
+        Args:
+            known: trained on the other clusters.
+            operators: n graphs that could be run.
+            batch: (n,) samples of a step of each.
+            count: how many, at least 1; all where there are no more.
+            seed: of the groups that they stand for.
+
+        Raises:
+            DataError: a count below 1.
+        """
+        if count < 1:
+            raise DataError(f"tasks worth profiling: asked for {count}, expected at least 1")
+        view = _NetworkView.of(self.accelerator, known, self.weights, operators, batch)
+        return self.network.stand_for_all(view.columns, count, seed)
+
     def save(self, path: Path) -> None:
         """Write everything as one safetensors file, whole or not at all."""
         from safetensors.numpy import save
