@@ -114,7 +114,7 @@ def test_more_runs_leave_less_doubt(graphs, known):
 
 
 def test_tasks_worth_profiling_stand_for_every_kind(graphs, known):
-    """Of 79 models that are all alike but for some noise and one of another kind, two runs are one of each."""
+    """Of thirty times the same model and one of another kind, two runs are one of each."""
     prior = fit(graphs, known, 0, roofline(graphs))
     everything = np.arange(MODELS)
     products = np.array([graphs.flops[graphs.graph == g].sum() > 0 for g in everything])

@@ -63,6 +63,7 @@ class Head:
         odd rows, which would tell most about their own columns and little about the others', are not preferred.
         """
         from scipy.cluster.vq import kmeans2
+        from scipy.spatial.distance import cdist
 
         phi = self._phi(columns)[:, 1:]
         if count >= len(phi):
@@ -70,7 +71,7 @@ class Head:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "One of the clusters is empty")  # equal rows; its centre then stays
             centres = kmeans2(phi, count, minit="++", rng=seed)[0]
-        distance, chosen = ((phi[:, None] - centres) ** 2).sum(axis=2), np.empty(count, np.int64)
+        distance, chosen = cdist(phi, centres), np.empty(count, np.int64)
         for group in range(count):
             chosen[group] = distance[:, group].argmin()
             distance[chosen[group]] = np.inf  # no row twice
