@@ -153,8 +153,8 @@ def print_table(phase: str, seeds: list[int], predictions: dict[str, Floats], ev
         row = f"{name:36s} {mape.mean():7.1f} {f'{mape.min():.1f}-{mape.max():.1f}':>13s} {r2[0]:7.3f} {r2[1]:11.3f}"
         print(f"{row} {ratio[0]:12.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}]")
         if every_cluster:
-            for cluster, (own, fit, _) in zip(log.clusters, table.mean(axis=0), strict=True):
-                print(f"    {cluster:32s} {own:7.1f} {'':13s} {fit:7.3f}")
+            for cluster, (own, of_steps, of_samples) in zip(log.clusters, table.mean(axis=0), strict=True):
+                print(f"    {cluster:32s} {own:7.1f} {'':13s} {of_steps:7.3f} {of_samples:11.3f}")
 
 
 def print_worst(predicted: Floats, log: Log) -> None:
