@@ -15,7 +15,9 @@ import yaml
 from running import until
 
 from mfcp.data.schema import SCHEMA
+from mfcp.files import replacing_folder
 
+IGNORED = Path(__file__).parents[2] / ".dvcignore"
 PARAMS = {"ingest": {"source": {"kind": "folder", "path": "logs"}}}
 DVC_YAML = """\
 stages:
@@ -158,3 +160,12 @@ def test_a_failed_stage_under_dvc_keeps_earlier_results(checkout: Path) -> None:
     assert done.returncode
     assert "tasks.csv" in done.stderr
     assert {path.name: path.read_bytes() for path in Path("data/raw").iterdir()} == before
+
+
+def test_what_a_killed_stage_leaves_half_written_is_no_data(checkout: Path) -> None:
+    """It lies where a later stage reads a whole folder; counted in, it would be in dvc.lock."""
+    (checkout / ".dvcignore").write_bytes(IGNORED.read_bytes())
+    ignored = [sys.executable, "-m", "dvc", "check-ignore"]
+    with replacing_folder(Path("data/models/mfcp_ad")) as half:
+        assert subprocess.run([*ignored, half], capture_output=True, timeout=60).returncode == 0
+    assert subprocess.run([*ignored, "data/models/mfcp_ad"], capture_output=True, timeout=60).returncode == 1
