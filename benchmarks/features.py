@@ -122,12 +122,11 @@ def curve(cluster: int, seed: int) -> dict[str, Any]:
         own, batch, seconds = graphs.distinct.take(s.graph[tasks]), s.batch[cluster, tasks], s.seconds[cluster, tasks]
         return NewCluster.fit(log.accelerators[cluster], known, own, batch, seconds, reference)
 
-    prior = after(profiled[:0])
+    prior, candidates = after(profiled[:0]), graphs.distinct.take(s.graph[profiled])
 
     def tasks_to_run(how: str, runs: int, draw: int) -> NDArray[np.int64]:
         if how == CHOSEN:
-            own, batch = graphs.distinct.take(s.graph[profiled]), s.batch[cluster, profiled]
-            return profiled[prior.worth_profiling(known, own, batch, runs, seed=draw)]
+            return profiled[prior.worth_profiling(known, candidates, s.batch[cluster, profiled], runs, seed=draw)]
         return np.random.default_rng([cluster, seed, runs, draw]).choice(profiled, runs, replace=False)
 
     found: dict[str, Any] = {"cluster": cluster, "seed": seed, "tasks": measured, "rows": []}

@@ -152,3 +152,14 @@ def test_seconds_must_be_positive(graphs, known):
         NewCluster.fit(
             NEW, known, graphs.distinct.take(np.arange(2)), np.ones(2), np.array([1.0, 0.0]), graphs.distinct
         )
+
+
+@pytest.mark.parametrize(
+    "batch", [np.full(3, 8.0), np.full(MODELS, 0.0), np.where(np.arange(MODELS) == 5, np.nan, 8.0)]
+)
+def test_every_graph_needs_a_batch(graphs, known, batch):
+    prior = fit(graphs, known, 0, roofline(graphs))
+    with pytest.raises(DataError, match="80 graphs need as many batches, all positive"):
+        prior.predict(known, graphs.distinct, batch)
+    with pytest.raises(DataError, match="80 graphs need as many batches, all positive"):
+        prior.worth_profiling(known, graphs.distinct, batch, 5)

@@ -100,7 +100,7 @@ class NewCluster:
             reference: training graphs, on which the known clusters' priors are compared with their times.
 
         Raises:
-            DataError: seconds that are not positive and finite.
+            DataError: seconds or batches that are not positive and finite, or not as many as graphs.
         """
         n = len(seconds)
         if len(batch) != n or operators.counts.shape[0] != n or not (np.isfinite(seconds) & (seconds > 0)).all():
@@ -128,7 +128,11 @@ class NewCluster:
         )
 
     def predict(self, known: OperatorTimes, operators: DistinctOperators, batch: Floats) -> Prediction:
-        """Times of a step of `batch` (n,) samples of n graphs."""
+        """Times of a step of `batch` (n,) samples of n graphs.
+
+        Raises:
+            DataError: batches that are not positive and finite, or not as many as graphs.
+        """
         own = _NetworkView.of(self.accelerator, known, self.weights, operators, batch)
         if not self.runs:
             sd = np.full(len(own.prior), float(np.hypot(*self.prior_sd)))
@@ -153,7 +157,7 @@ class NewCluster:
             seed: of the groups that they stand for.
 
         Raises:
-            DataError: a count below 1.
+            DataError: a count below 1; batches as in `predict`.
         """
         if count < 1:
             raise DataError(f"tasks worth profiling: asked for {count}, expected at least 1")
@@ -231,6 +235,9 @@ class _NetworkView:
         operators: DistinctOperators,
         batch: Floats,
     ) -> _NetworkView:
+        n = operators.counts.shape[0]
+        if batch.shape != (n,) or not (np.isfinite(batch) & (batch > 0)).all():
+            raise DataError(f"new cluster: {n} graphs need as many batches, all positive and finite; check the batches")
         size, factors = graph_roofline(operators, [accelerator], batch[None])[0], _factors(known, operators)
         vectors, log_factors, log_launch = known.operator_parts(operators)
         seconds = roofline_seconds(operators, [accelerator])[:, 0] * np.exp(log_factors @ weights)
