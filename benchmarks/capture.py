@@ -23,8 +23,8 @@ from rich.table import Table
 from mfcp.emulator import zoo
 from mfcp.emulator.platform import drawn_variants
 from mfcp.emulator.settings import EmulatorSettings
-from mfcp.tasks.capture import capture
-from mfcp.tasks.scaling import capture_scaled
+from mfcp.tasks.capture.model_graph import capture
+from mfcp.tasks.capture.scaling import capture_scaled
 
 COMPARED = ("resnet-18@32", "vit-tiny@32", "swin-nano@32", "bert-mini@32", "gpt2-mini@64", "t5-mini@32")
 LIMIT_S = 360.0

@@ -1,7 +1,7 @@
 """Drift alarms judged on emulated platforms: how often they are false, and how many runs a change takes to be seen.
 
     python benchmarks/drift.py                     seeds 0 to 9, as reported
-    python benchmarks/drift.py --seeds 1000 1010   the seeds on which the thresholds of MonitorRules were chosen
+    python benchmarks/drift.py --seeds 1000 1010   the seeds on which the thresholds of MonitorSettings were chosen
 
 Each platform runs 2,000 tasks on thirteen clusters in 42 days, each task once on a cluster drawn among those that it
 fits. A prediction is the truth without the change, times in error by a factor exp(0.15 e) of its own for each task and
@@ -23,7 +23,7 @@ from rich.table import Table
 from mfcp.emulator import zoo
 from mfcp.emulator.platform import START, drawn_variants, emulate
 from mfcp.emulator.settings import Drift, EmulatorSettings
-from mfcp.platform.monitoring import MonitorRules, alarms
+from mfcp.platform.releases.monitoring import MonitorSettings, alarms
 from mfcp.progress import progress
 
 BASE: dict[str, Any] = {"tasks": 2000, "families": ("resnet", "vit"), "runs": (1, 1), "missing": 0.0, "pairs": 0}
@@ -45,7 +45,7 @@ CHANGES = {
 
 
 def observed(tables: dict[str, pd.DataFrame], truth: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Rows as of `mfcp.platform.monitoring.observations`, in order of time, and the day of each."""
+    """Rows as of `mfcp.platform.releases.monitoring.observations`, in order of time, and the day of each."""
     rng = np.random.default_rng([seed, 0xD41F7])
     fits = truth[truth["reliability"] > 0.5]
     chosen = (
@@ -66,7 +66,7 @@ def observed(tables: dict[str, pd.DataFrame], truth: pd.DataFrame, seed: int) ->
 
 
 def main(seeds: range) -> None:
-    rules, begin = MonitorRules(), time.process_time()
+    settings, begin = MonitorSettings(), time.process_time()
     settings = EmulatorSettings(**BASE)
     graphs = zoo.capture_all({v.graph_id: v for v in drawn_variants(settings, seeds.start)}.values())
     false: dict[str, int] = {"time": 0, "reliability": 0}
@@ -77,7 +77,7 @@ def main(seeds: range) -> None:
         for seed in seeds:
             calm = emulate(settings, seed, graphs=graphs)
             seen = observed(calm, calm["truth"], seed)
-            found = alarms(seen, calm["tasks"], rules)
+            found = alarms(seen, calm["tasks"], settings)
             for kind in false:
                 false[kind] += sum(alarm.stream.startswith(kind) for alarm in found)
             mix += sum(alarm.stream.startswith("mix") for alarm in found)
@@ -90,7 +90,7 @@ def main(seeds: range) -> None:
                 own = seen[(seen["cluster_id"] == cluster)].set_index("run_id")
                 late = own[own["day"] >= CHANGE_DAY]
                 kind = "time" if hazard == 1 else "reliability"
-                named = [a for a in alarms(seen, calm["tasks"].head(0), rules) if a.stream == f"{kind} of {cluster}"]
+                named = [a for a in alarms(seen, calm["tasks"].head(0), settings) if a.stream == f"{kind} of {cluster}"]
                 places = [late.index.get_loc(a.at) + 1 for a in named if a.at in late.index]
                 others += len(named) - len(places)
                 delays[name].append(min(places, default=np.inf))

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from mfcp.data.calibration import Calibrated, StepLog, calibrate, fit_speedup, multipliers, step_logs
-from mfcp.data.tables import Tables, read_tables
+from mfcp.arrays import Floats
+from mfcp.data.emulator_calibration import Calibrated, StepLog, calibrate, fit_speedup, multipliers, step_logs
+from mfcp.data.log.tables import Tables, read_tables
 from mfcp.emulator import efficiency, step, zoo
 from mfcp.emulator.architectures import FAMILIES
 from mfcp.emulator.efficiency import Efficiency
@@ -34,7 +35,6 @@ from mfcp.emulator.platform import emulate
 from mfcp.emulator.settings import EmulatorSettings
 from mfcp.progress import progress
 
-Floats = NDArray[np.float64]
 SEEDS = (0, 1, 2)
 SHIPPED = Path(efficiency.__file__).with_name("efficiencies.csv")
 # What gavel's jobs train, as the zoo builds it. Its ResNet-18 for 32 pixels does without the strides of the stem, which

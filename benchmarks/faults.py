@@ -37,14 +37,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # flows
 
 from flows import guard, loop, service, workspace  # noqa: E402
-from mfcp.data.tables import Tables, read_tables  # noqa: E402
+from mfcp.data.log.tables import Tables, read_tables  # noqa: E402
 from mfcp.errors import MfcpError  # noqa: E402
 from mfcp.files import read_json, replacing  # noqa: E402
-from mfcp.platform.home import settings  # noqa: E402
-from mfcp.platform.inbox import read_delivery  # noqa: E402
-from mfcp.platform.models import Models  # noqa: E402
-from mfcp.platform.store import Store  # noqa: E402
-from mfcp.platform.world import World, number_of  # noqa: E402
+from mfcp.platform.intake.inbox import read_delivery  # noqa: E402
+from mfcp.platform.releases.models import Models  # noqa: E402
+from mfcp.platform.simulation.world import World, number_of  # noqa: E402
+from mfcp.platform.state.home import settings  # noqa: E402
+from mfcp.platform.state.store import Store  # noqa: E402
 from mfcp.release.model import verify  # noqa: E402
 
 R = TypeVar("R")
@@ -71,9 +71,9 @@ import sys, time
 real, shift = time.time, float(sys.argv[2])
 time.time = lambda: real() + shift
 from pathlib import Path
-from mfcp.platform.home import open_store, settings
-from mfcp.platform.models import Models
-from mfcp.platform.rounds import match_round
+from mfcp.platform.state.home import open_store, settings
+from mfcp.platform.releases.models import Models
+from mfcp.platform.deciding.rounds import match_round
 home = Path(sys.argv[1])
 store = open_store(home)
 for _ in range(5):

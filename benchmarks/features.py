@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from figures import plot
-from numpy.typing import NDArray
 from steps import (
     FAMILIES,
     FOLDS,
@@ -41,13 +40,14 @@ from steps import (
     totals,
 )
 
+from mfcp.arrays import Floats, Ints
 from mfcp.errors import guarded
 from mfcp.progress import progress
-from mfcp.tasks.graphs import OperatorGraphs, build_graphs
-from mfcp.tasks.new_cluster import NewCluster
-from mfcp.tasks.timing import MeasuredSteps, OperatorTimes, TimingRules
+from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
+from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings
+from mfcp.tasks.timing.new_cluster import NewCluster
+from mfcp.tasks.timing.operator_times import OperatorTimes
 
-Floats = NDArray[np.float64]
 RUNS = (0, 5, 10, 20, 50)
 RANDOM, CHOSEN = "at random", "chosen"  # which tasks have a run on a new cluster
 CURVE = [(runs, how) for how in (RANDOM, CHOSEN) for runs in RUNS if runs or how == RANDOM]
@@ -65,18 +65,18 @@ def compare(phase: str, seed: int, fold: int, model: str) -> dict[str, Floats]:
     test = log.folds(seed) == fold
     train = ~test
     if model == "network":
-        rules = TimingRules(members=members)
-        fitted = OperatorTimes.fit(graphs, log.accelerators, log.steps.select(train), seed=seed, rules=rules)
+        settings = TimingSettings(members=members)
+        fitted = OperatorTimes.fit(graphs, log.accelerators, log.steps.select(train), seed=seed, settings=settings)
         operators, batch = graphs.distinct.take(log.steps.graph[test]), log.steps.batch[:, test]
-        alone = rules.model_copy(update={"roofline_share": 0.0})
+        alone = settings.model_copy(update={"roofline_share": 0.0})
         found = {
-            "one operator network": replace(fitted, rules=alone, members=fitted.members[:1]).log_seconds(
+            "one operator network": replace(fitted, settings=alone, members=fitted.members[:1]).log_seconds(
                 operators, batch
             ),
             SHIPPED: fitted.log_seconds(operators, batch),
         }
         if members > 1:
-            found[f"mean of {members} networks"] = replace(fitted, rules=alone).log_seconds(operators, batch)
+            found[f"mean of {members} networks"] = replace(fitted, settings=alone).log_seconds(operators, batch)
     elif model == "trees":
         found = {
             "flat totals + GBDT": per_cluster(boosted, STATE["totals"], log, train, test),
@@ -96,9 +96,9 @@ def compare(phase: str, seed: int, fold: int, model: str) -> dict[str, Floats]:
 
 def full(seed: int) -> Floats:
     """(M, n) log seconds of the curve's unseen families by a network that has seen every cluster."""
-    graphs, log, rules = STATE["graphs"], STATE["logs"]["infer"], TimingRules(members=1)
+    graphs, log, settings = STATE["graphs"], STATE["logs"]["infer"], TimingSettings(members=1)
     train = np.flatnonzero(log.folds(seed) != CURVE_FOLD)
-    fitted = OperatorTimes.fit(graphs, log.accelerators, log.steps.select(train), seed=seed, rules=rules)
+    fitted = OperatorTimes.fit(graphs, log.accelerators, log.steps.select(train), seed=seed, settings=settings)
     return fitted.log_seconds(graphs.distinct.take(log.steps.graph), log.steps.batch)
 
 
@@ -106,25 +106,25 @@ def curve(cluster: int, seed: int) -> dict[str, Any]:
     """A cluster left out: predictions for unseen families by number of runs."""
     graphs, log = STATE["graphs"], STATE["logs"]["infer"]
     test = log.folds(seed) == CURVE_FOLD
-    train, s, rules = np.flatnonzero(~test), log.steps, TimingRules(members=1)
+    train, s, settings = np.flatnonzero(~test), log.steps, TimingSettings(members=1)
     others = [i for i in range(len(log.clusters)) if i != cluster]
     rest = MeasuredSteps(s.graph, s.batch[others], s.seconds[others])
     usable = np.isfinite(rest.seconds).any(axis=0)
     rest = rest.select(np.flatnonzero(~test & usable))
-    known = OperatorTimes.fit(graphs, tuple(log.accelerators[i] for i in others), rest, seed=seed, rules=rules)
+    known = OperatorTimes.fit(graphs, tuple(log.accelerators[i] for i in others), rest, seed=seed, settings=settings)
     reference = graphs.distinct.take(rest.graph)
     measured = np.flatnonzero(test & np.isfinite(s.seconds[cluster]))
     operators, truth = graphs.distinct.take(s.graph[measured]), np.log(s.seconds[cluster, measured])
     profiled = train[np.isfinite(s.seconds[cluster, train])]
 
-    def after(tasks: NDArray[np.int64]) -> NewCluster:
+    def after(tasks: Ints) -> NewCluster:
         """The cluster once these tasks have run on it."""
         own, batch, seconds = graphs.distinct.take(s.graph[tasks]), s.batch[cluster, tasks], s.seconds[cluster, tasks]
         return NewCluster.fit(log.accelerators[cluster], known, own, batch, seconds, reference)
 
     prior, candidates = after(profiled[:0]), graphs.distinct.take(s.graph[profiled])
 
-    def tasks_to_run(how: str, runs: int, draw: int) -> NDArray[np.int64]:
+    def tasks_to_run(how: str, runs: int, draw: int) -> Ints:
         if how == CHOSEN:
             return profiled[prior.worth_profiling(known, candidates, s.batch[cluster, profiled], runs, seed=draw)]
         return np.random.default_rng([cluster, seed, runs, draw]).choice(profiled, runs, replace=False)
@@ -242,13 +242,13 @@ def print_speed(tables: dict[str, Any], graphs: OperatorGraphs, log: Log) -> Non
     every = MeasuredSteps(everything, np.where(np.isfinite(seconds), steps.batch[:, at], np.nan), seconds)
     taken = []
     for epochs in (1, 1, 5):  # what the longest takes more than the second is epochs alone; the first warms up
-        start, rules = time.process_time(), TimingRules(members=1, epochs=epochs)
-        fitted = OperatorTimes.fit(graphs, log.accelerators, every, seed=0, rules=rules)
+        start, settings = time.process_time(), TimingSettings(members=1, epochs=epochs)
+        fitted = OperatorTimes.fit(graphs, log.accelerators, every, seed=0, settings=settings)
         taken.append(time.process_time() - start)
     epoch = (taken[2] - taken[1]) / 4
     print(f"\n{len(graphs.kind)} operators, {len(distinct.kind)} distinct ones in {built:.1f} CPU s, once")
     print(f"an epoch over all {len(everything)} graphs: {epoch:.1f} CPU s on one core")
-    members = replace(fitted, members=fitted.members * TimingRules().members)
+    members = replace(fitted, members=fitted.members * TimingSettings().members)
     taken = []
     for name in np.random.default_rng(0).choice(graphs.graph_id, 40, replace=False):
         nodes, edges = (tables[t][tables[t]["graph_id"] == name] for t in ("nodes", "edges"))
@@ -286,7 +286,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder in the log schema, with graphs and batch sizes of runs")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--members", type=int, default=TimingRules().members, help="networks in a mean")
+    parser.add_argument("--members", type=int, default=TimingSettings().members, help="networks in a mean")
     parser.add_argument(
         "--families",
         choices=FAMILIES,

@@ -32,24 +32,26 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from mfcp.data.building import build_pool
-from mfcp.data.featurize import featurize
+from mfcp.arrays import Ints
+from mfcp.data.log.validation import validate
+from mfcp.data.pool.building import build_pool
 from mfcp.data.sources import Source
-from mfcp.data.study import Setting, Study
-from mfcp.data.validation import validate
 from mfcp.errors import guarded
 from mfcp.evaluation.compare import resample
-from mfcp.evaluation.metrics import EvaluateRules, evaluate
-from mfcp.matching.problem import Ints
-from mfcp.methods.base import FinetuneRules, Method, Trained, register_members
+from mfcp.evaluation.metrics import EvaluateSettings, evaluate
+from mfcp.methods.base import FinetuneSettings, Method, Trained, register_members
 from mfcp.methods.finetuned import TrainingRounds
 from mfcp.methods.plan_losses import PlanLosses
 from mfcp.methods.pretrain import Pretrained, pretrain
 from mfcp.methods.surrogates import ExpectedCosts, PlanCosts
-from mfcp.paper.study import DEFAULT, Plan
+from mfcp.paper.study_file import DEFAULT, Plan
 from mfcp.progress import progress
 from mfcp.registry import import_members
 from mfcp.settings import Settings
+from mfcp.study.featurize import featurize
+from mfcp.study.reference import solved_setting
+from mfcp.study.setting import Setting
+from mfcp.study.study_data import Study
 
 ALONE = {"kind": "two_stage", "rule": "expected_cost"}
 LOSSES = {
@@ -111,36 +113,36 @@ class Platform:
         source = {"kind": "folder", "path": str(data)} if data else self.plan.base.content["ingest"]["source"]
         tables = Source.parse(source).read(self.plan.base.section("ingest").seed)
         self.tables = validate(tables, max_bad_share=self.plan.base.section("validate").max_bad_share).tables
-        rules = self.plan.base.section("featurize")
-        self.pool = build_pool(self.tables, self.plan.base.section("pool"), seed=rules.settings_seed)
-        self.rules = rules.model_copy(update={"seeds": seeds, "settings": len(self.plan.study.tuning)})
+        settings = self.plan.base.section("featurize")
+        self.pool = build_pool(self.tables, self.plan.base.section("pool"), seed=settings.settings_seed)
+        self.settings = settings.model_copy(update={"seeds": seeds, "settings": len(self.plan.study.tuning)})
         self.settings = self.plan.settings("comparison", None)
-        self.usual = self.study(self.rules.train)
+        self.usual = self.study(self.settings.train)
 
     def study(self, train: float) -> Study:
         """With so large a share of tasks to learn from, and as much else for validation as ever."""
-        return featurize(self.tables, self.pool, self.rules.model_copy(update={"train": train}))
+        return featurize(self.tables, self.pool, self.settings.model_copy(update={"train": train}))
 
     def each(self, study: Study, **changes: Any) -> Iterable[Setting]:
         """The settings for tuning."""
         rounds = self.settings.section("matching").model_copy(update=changes)
         price = self.settings.section("evaluate").shortfall_price
-        return [study.setting(name, rounds, price=price) for name in self.plan.study.tuning]
+        return [solved_setting(study, name, rounds, price=price) for name in self.plan.study.tuning]
 
     def start(self, setting: Setting, *forecasts: str) -> Pretrained:
         """Heads trained for log time, calibrated, and some forecasts."""
-        rules = self.settings.section("pretrain")
-        own = {name: rules.forecasts[name] for name in forecasts}
-        return pretrain(setting, rules.model_copy(update={"losses": ("log_time",), "forecasts": own}))
+        settings = self.settings.section("pretrain")
+        own = {name: settings.forecasts[name] for name in forecasts}
+        return pretrain(setting, settings.model_copy(update={"losses": ("log_time",), "forecasts": own}))
 
     def judge(self, setting: Setting, trained: dict[str, Trained], rounds: int = 200) -> pd.DataFrame:
         """Metrics of test rounds."""
-        rules = EvaluateRules(rounds=rounds, shortfall_price=setting.price, margins=())
-        return evaluate(setting, trained, rules)[0]
+        settings = EvaluateSettings(rounds=rounds, shortfall_price=setting.price, margins=())
+        return evaluate(setting, trained, settings)[0]
 
 
-def fit(method: dict[str, Any], setting: Setting, base: Pretrained, rules: FinetuneRules) -> Trained:
-    return Method.parse(method).fit(setting, base, rules)
+def fit(method: dict[str, Any], setting: Setting, base: Pretrained, settings: FinetuneSettings) -> Trained:
+    return Method.parse(method).fit(setting, base, settings)
 
 
 def rounds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:

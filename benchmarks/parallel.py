@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from mfcp.matching import SpeedUp, Unrolled, ZerothOrder, relaxed_solution
-from mfcp.matching.descent import mirror_descent
-from mfcp.matching.objective import RelaxedProblem, relaxed_problem
-from mfcp.matching.solvers import RelaxedSolution, respond, solve_relaxed
+from mfcp.matching.relaxed.argmin import RelaxedSolution, respond, solve_relaxed
+from mfcp.matching.relaxed.mirror_descent import mirror_descent
+from mfcp.matching.relaxed.objective import RelaxedProblem, relaxed_problem
 
 SHAPES = ((3, 5, 8), (5, 20, 4))
 WEIGHTS = (5.0, 0.1, 0.1)  # beta, lam, tau, where the mean task is 1 / N of the makespan

@@ -43,10 +43,10 @@ def main() -> int:
 
 
 def rounds(tasks: int, clusters: int) -> int:
-    from mfcp.platform import rounds as module
-    from mfcp.platform.models import Models
-    from mfcp.platform.rounds import MatchRules, match_round
-    from mfcp.platform.store import Store
+    from mfcp.platform.deciding import rounds as module
+    from mfcp.platform.deciding.rounds import MatchSettings, match_round
+    from mfcp.platform.releases.models import Models
+    from mfcp.platform.state.store import Store
     from mfcp.release.model import Release
 
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +66,7 @@ def rounds(tasks: int, clusters: int) -> int:
         for k in range(ROUNDS + 1):
             store.submit(arrivals(tables, tasks, k))
             begin = time.perf_counter()
-            report = match_round(store, models, MatchRules(tasks=tasks))
+            report = match_round(store, models, MatchSettings(tasks=tasks))
             whole.append(time.perf_counter() - begin)
             gaps.append(report.gap or 0.0)
             if k == 0:  # compiled code is loaded, tables are in memory
@@ -108,7 +108,7 @@ def platform_log(clusters: int) -> dict[str, Any]:
 
 def release(tables: dict[str, Any], folder: Path) -> None:
     """The shipped method, trained shortly."""
-    from mfcp.data.validation import validate
+    from mfcp.data.log.validation import validate
     from mfcp.release.fitting import fit_release
     from mfcp.settings import Settings
 

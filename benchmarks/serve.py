@@ -78,7 +78,7 @@ class Drawn:
     """Tasks of requests: rows of a log with another batch size and another amount of work."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from mfcp.data.tables import read_tables
+        from mfcp.data.log.tables import read_tables
 
         tables = read_tables(options.data)
         tasks = tables["tasks"].drop_duplicates("graph_id")
@@ -111,8 +111,8 @@ class Service:
     def __init__(self, model: Path, home: Path, drawn: Drawn) -> None:
         import pandas as pd
 
-        from mfcp.platform.models import Models
-        from mfcp.platform.store import Store
+        from mfcp.platform.releases.models import Models
+        from mfcp.platform.state.store import Store
 
         store = Store(f"sqlite:///{home / 'platform.db'}")
         store.submit({"tasks": pd.DataFrame(drawn.rows), **drawn.graphs})

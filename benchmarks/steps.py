@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from mfcp.data.calibration import timed_steps
-from mfcp.data.splits import family_of
-from mfcp.data.tables import read_tables
+from mfcp.arrays import Floats, Ints, Texts
+from mfcp.data.emulator_calibration import timed_steps
+from mfcp.data.log.tables import read_tables
+from mfcp.data.pool.splits import family_of
 from mfcp.predictors.calibration import folds
-from mfcp.tasks.graphs import OperatorGraphs, build_graphs
-from mfcp.tasks.operators import OPERATORS
-from mfcp.tasks.roofline import Accelerator, fit_roofline
-from mfcp.tasks.timing import MeasuredSteps
+from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
+from mfcp.tasks.graphs.operators import OPERATORS
+from mfcp.tasks.timing.measured_steps import MeasuredSteps
+from mfcp.tasks.timing.roofline import Accelerator, fit_roofline
 
-Floats = NDArray[np.float64]
 FOLDS = 5
 
 
@@ -31,10 +30,10 @@ class Log:
 
     clusters: tuple[str, ...]
     accelerators: tuple[Accelerator, ...]
-    families: NDArray[np.str_]
+    families: Texts
     steps: MeasuredSteps
 
-    def folds(self, seed: int) -> NDArray[np.int64]:
+    def folds(self, seed: int) -> Ints:
         """(n,) fold of each task, families whole."""
         return folds(self.families, np.ones((1, len(self.families)), bool), FOLDS, (seed,))[0]
 
@@ -149,9 +148,7 @@ def scores(predicted: Floats, steps: MeasuredSteps) -> Floats:
     return np.array(rows)
 
 
-def ratio_interval(
-    model: Floats, peer: Floats, seconds: Floats, families: NDArray[np.str_], draws: int = 2000
-) -> Floats:
+def ratio_interval(model: Floats, peer: Floats, seconds: Floats, families: Texts, draws: int = 2000) -> Floats:
     """(3,) ratio of mean MAPE, and a paired 95 % bootstrap interval over families; (S, M, n) log seconds."""
     known = np.isfinite(model) & np.isfinite(peer) & np.isfinite(seconds)
     names, index = np.unique(families, return_inverse=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mfcp.data.building import PoolRules, build_pool
+from mfcp.data.log.validation import validate
+from mfcp.data.pool.building import PoolSettings, build_pool
+from mfcp.data.pool.task_pool import TaskPool
 from mfcp.data.sources.folder import Folder
-from mfcp.data.task_pool import TaskPool
-from mfcp.data.validation import validate
 from mfcp.emulator.platform import emulate
 from mfcp.emulator.settings import EmulatorSettings
 from mfcp.matching import MatchingProblem
@@ -18,13 +18,13 @@ from mfcp.matching import MatchingProblem
 def emulated_pool(tasks: int = 60) -> TaskPool:
     """Pairs of the emulated platform; the graphs of its models are captured, which takes most of the time."""
     tables = validate(emulate(EmulatorSettings(tasks=tasks), 0), max_bad_share=0.05).tables
-    return build_pool(tables, PoolRules(), seed=0)
+    return build_pool(tables, PoolSettings(), seed=0)
 
 
 def logged_pool(folder: Path) -> TaskPool:
     """Pairs of a folder of logs."""
     tables = validate(Folder(path=str(folder)).read(0), max_bad_share=0.05).tables
-    return build_pool(tables, PoolRules(failures="emulated"), seed=0)
+    return build_pool(tables, PoolSettings(failures="emulated"), seed=0)
 
 
 def resample(pool: TaskPool, M: int, N: int, seed: int) -> MatchingProblem:

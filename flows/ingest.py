@@ -13,8 +13,8 @@ from prefect import flow, get_run_logger  # noqa: E402
 from flows import workspace  # noqa: E402
 from flows.checkout import only_one  # noqa: E402
 from flows.late import stand_in  # noqa: E402
-from mfcp.platform import inbox  # noqa: E402
-from mfcp.platform.home import home_folder, open_store  # noqa: E402
+from mfcp.platform.intake import inbox  # noqa: E402
+from mfcp.platform.state.home import home_folder, open_store  # noqa: E402
 
 
 @flow(name="mfcp-ingest", persist_result=False, on_running=[stand_in])
@@ -28,7 +28,7 @@ def ingest(home: str = "", lock_wait_s: float = 60.0) -> dict[str, int]:
         lock_wait_s: seconds to wait while another run is at it.
 
     Returns:
-        status of `mfcp.platform.inbox.Delivery` → deliveries.
+        status of `mfcp.platform.intake.inbox.Delivery` → deliveries.
     """
     folder = home_folder(home)
     repo = workspace.repo_of(folder)

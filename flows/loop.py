@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from flows import guard, service, workspace
 from mfcp.errors import guarded
-from mfcp.platform.home import home_folder, open_store, settings
-from mfcp.platform.rules import PlatformRules
-from mfcp.platform.store import Store
+from mfcp.platform.settings import PlatformSettings
+from mfcp.platform.state.home import home_folder, open_store, settings
+from mfcp.platform.state.store import Store
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -83,7 +83,7 @@ def variables(home: Path, port: int, mlflow_port: int) -> dict[str, str]:
 
 
 def services(
-    root: Path, home: Path, environment: Mapping[str, str], rules: PlatformRules, port: int, mlflow_port: int
+    root: Path, home: Path, environment: Mapping[str, str], section: PlatformSettings, port: int, mlflow_port: int
 ) -> dict[str, Service]:
     """Prefect's server and worker, MLflow, and the simulated clusters; none is started yet."""
     mlruns, host = home / "mlruns", ("--host", service.HOST, "--port")
@@ -92,7 +92,7 @@ def services(
     programs = {
         "prefect": ("prefect", "server", "start", *host, str(port)),
         "mlflow": ("mlflow", "server", *host, str(mlflow_port), "--workers", "1", *kept),
-        "simulator": ("mfcp.platform.simulator", "--home", str(home), *_options(rules)),
+        "simulator": ("mfcp.platform.simulation.simulator", "--home", str(home), *_options(section)),
         "worker": ("prefect", "worker", "start", "--pool", service.POOL, "--type", "process", "--limit", str(RUNS)),
     }
     options = {"cwd": root, "env": dict(environment)}
@@ -102,10 +102,10 @@ def services(
     }
 
 
-def _options(rules: PlatformRules) -> list[str]:
+def _options(section: PlatformSettings) -> list[str]:
     """The simulator's arguments."""
     options: list[str] = []
-    for name, value in rules.simulator.model_dump(mode="json").items():
+    for name, value in section.simulator.model_dump(mode="json").items():
         options += [f"--{name.replace('_', '-')}", *(map(str, value) if isinstance(value, list) else [str(value)])]
     return options
 
@@ -113,7 +113,7 @@ def _options(rules: PlatformRules) -> list[str]:
 @contextlib.contextmanager
 def platform(
     root: Path, home: Path, port: int, mlflow_port: int, say: Callable[[str], None]
-) -> Iterator[tuple[dict[str, Service], PlatformRules]]:
+) -> Iterator[tuple[dict[str, Service], PlatformSettings]]:
     """The whole platform, running and its flows deployed, without schedules; it ends with the block.
 
     Args:
@@ -128,8 +128,8 @@ def platform(
     for wanted in (port, mlflow_port):
         service.require_free(wanted)
     workspace.make_home(root, home)
-    rules: PlatformRules = settings(home).section("platform")
-    parts = services(root, home, variables(home, port, mlflow_port), rules, port, mlflow_port)
+    section: PlatformSettings = settings(home).section("platform")
+    parts = services(root, home, variables(home, port, mlflow_port), section, port, mlflow_port)
     say("starting Prefect, MLflow and the simulated clusters …")
     try:
         started = {name: parts[name].start() for name in ("prefect", "mlflow", "simulator")}
@@ -138,7 +138,7 @@ def platform(
         parts["worker"].start()
         service.deploy(root, home / "prefect", port, list(FLOWS))
         service.wait_for(f"http://{service.HOST}:{mlflow_port}/health", started["mlflow"], parts["mlflow"].log)
-        yield parts, rules
+        yield parts, section
     finally:
         for part in reversed(parts.values()):
             if part.process is not None:
@@ -220,11 +220,11 @@ def main() -> None:
 
     say(f"the platform's folder is {home}")
     news = News(open_store(home)) if home.exists() else None
-    with platform(root, home, port, mlflow_port, say) as (parts, rules):
+    with platform(root, home, port, mlflow_port, say) as (parts, section):
         news = news or News(open_store(home))
         say(f"Prefect: http://{service.HOST}:{port}   MLflow: http://{service.HOST}:{mlflow_port}   (Ctrl-C ends all)")
         with client(home, port) as found:
-            every = rules.every_s.model_dump()
+            every = section.every_s.model_dump()
             for name in ("ingest", "match", "monitor"):
                 schedule(found, name, every[name])
             run_now(found, "ingest")

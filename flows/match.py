@@ -14,11 +14,11 @@ from prefect import flow, get_run_logger  # noqa: E402
 from prefect.events import emit_event  # noqa: E402
 
 from flows.late import stand_in  # noqa: E402
-from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
-from mfcp.platform.models import Models  # noqa: E402
-from mfcp.platform.outbox import deliver  # noqa: E402
-from mfcp.platform.rounds import match_round  # noqa: E402
-from mfcp.platform.store import Store  # noqa: E402
+from mfcp.platform.deciding.outbox import deliver  # noqa: E402
+from mfcp.platform.deciding.rounds import match_round  # noqa: E402
+from mfcp.platform.releases.models import Models  # noqa: E402
+from mfcp.platform.state.home import home_folder, open_store, settings  # noqa: E402
+from mfcp.platform.state.store import Store  # noqa: E402
 
 
 @flow(name="mfcp-match", persist_result=False, on_running=[stand_in])
@@ -32,7 +32,7 @@ def match(home: str = "", deliver_from: int = 25) -> dict[str, Any]:
         deliver_from: metrics and events that wait before they are sent: the import of MLflow costs more than a round.
 
     Returns:
-        Fields of `mfcp.platform.rounds.RoundReport`.
+        Fields of `mfcp.platform.deciding.rounds.RoundReport`.
     """
     folder, logger = home_folder(home), get_run_logger()
     store = open_store(folder)

@@ -16,9 +16,9 @@ from prefect.exceptions import ObjectNotFound  # noqa: E402
 from flows import workspace  # noqa: E402
 from flows.late import stand_in  # noqa: E402
 from flows.match import send  # noqa: E402
-from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
-from mfcp.platform.models import Models  # noqa: E402
-from mfcp.platform.monitoring import Health, look, record  # noqa: E402
+from mfcp.platform.releases.models import Models  # noqa: E402
+from mfcp.platform.releases.monitoring import Health, look, record  # noqa: E402
+from mfcp.platform.state.home import home_folder, open_store, settings  # noqa: E402
 
 
 @flow(name="mfcp-monitor", persist_result=False, on_running=[stand_in])
@@ -31,13 +31,13 @@ def monitor(home: str = "", deployment: str = "mfcp-retrain/retrain", lock_wait_
         lock_wait_s: seconds to wait while deliveries are taken in.
 
     Returns:
-        The figures, see `mfcp.platform.monitoring`.
+        The figures, see `mfcp.platform.releases.monitoring`.
     """
     folder, logger = home_folder(home), get_run_logger()
     store = open_store(folder)
     log = workspace.read_log(folder, lock_wait_s)
-    champion, rules = Models(folder, store).current(), settings(folder).section("platform").monitor
-    health = look(store, log, champion, rules, failed=_failed)
+    champion, section = Models(folder, store).current(), settings(folder).section("platform").monitor
+    health = look(store, log, champion, section, failed=_failed)
     for alarm in health.alarms:
         logger.warning("drift: %s", alarm.key)
         told = {"stream": alarm.stream, "at": alarm.at}

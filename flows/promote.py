@@ -14,11 +14,11 @@ from prefect.events import emit_event  # noqa: E402
 
 from flows import workspace  # noqa: E402
 from flows.match import send  # noqa: E402
-from mfcp.data.tables import Tables  # noqa: E402
-from mfcp.platform.home import home_folder, open_store, settings  # noqa: E402
-from mfcp.platform.models import Models  # noqa: E402
-from mfcp.platform.outbox import mirror  # noqa: E402
-from mfcp.platform.promotion import promotion  # noqa: E402
+from mfcp.data.log.tables import Tables  # noqa: E402
+from mfcp.platform.deciding.outbox import mirror  # noqa: E402
+from mfcp.platform.releases.models import Models  # noqa: E402
+from mfcp.platform.releases.promotion import promotion  # noqa: E402
+from mfcp.platform.state.home import home_folder, open_store, settings  # noqa: E402
 
 
 @flow(name="mfcp-promote", persist_result=False)
@@ -30,20 +30,20 @@ def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
         lock_wait_s: seconds to wait while deliveries are taken in.
 
     Returns:
-        Fields of `mfcp.platform.promotion.Verdict`.
+        Fields of `mfcp.platform.releases.promotion.Verdict`.
     """
     folder, logger = home_folder(home), get_run_logger()
     store = open_store(folder)
     models, params = Models(folder, store), settings(folder)
 
     def log() -> Tables:
-        from mfcp.data.validation import validate
+        from mfcp.data.log.validation import validate
 
         limit = params.section("validate").max_bad_share
         return validate(workspace.read_log(folder, lock_wait_s), max_bad_share=limit, counted=False).tables
 
-    before, rules = models.current(), params.section("platform").promote
-    verdict = promotion(models, log, rules, params.section("pool"), seed=params.section("release").seed)
+    before, section = models.current(), params.section("platform").promote
+    verdict = promotion(models, log, section, params.section("pool"), seed=params.section("release").seed)
     logger.info("%s: %s", "promoted" if verdict.promote else "not promoted", verdict.why)
     if verdict.promote:
         told = {"version": models.current() or "", "before": before or "", "why": verdict.why}

@@ -21,9 +21,9 @@ from flows import checkout, workspace  # noqa: E402
 from flows.late import stand_in  # noqa: E402
 from flows.pipeline import reproduce  # noqa: E402
 from mfcp.errors import DataError  # noqa: E402
-from mfcp.platform.home import home_folder, open_store  # noqa: E402
-from mfcp.platform.models import Models  # noqa: E402
-from mfcp.platform.store import Note  # noqa: E402
+from mfcp.platform.releases.models import Models  # noqa: E402
+from mfcp.platform.state.home import home_folder, open_store  # noqa: E402
+from mfcp.platform.state.store import Note  # noqa: E402
 from mfcp.release.model import verify  # noqa: E402
 
 TARGET = "release"

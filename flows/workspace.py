@@ -22,9 +22,9 @@ import yaml
 
 from flows import guard
 from flows.checkout import only_one
-from mfcp.data.tables import Tables, read_tables
+from mfcp.data.log.tables import Tables, read_tables
 from mfcp.errors import MfcpError
-from mfcp.platform.home import open_store
+from mfcp.platform.state.home import open_store
 from mfcp.telemetry import OFF
 
 BRANCH = "platform"

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from mfcp.data.coercion import coerce
-from mfcp.data.schema import SCHEMA
-from mfcp.data.tables import Tables
+from mfcp.data.log.coercion import coerce
+from mfcp.data.log.schema import SCHEMA
+from mfcp.data.log.tables import Tables
 
 PARAMS = Path(__file__).parents[1] / "params.yaml"
 CLUSTERS = ("a", "b", "c")

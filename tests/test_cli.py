@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from toy import toy_pool
 
-from mfcp.cli import ENGINES, main
+from mfcp.cli import main
+from mfcp.commands.solve import ENGINES
 from mfcp.matching.engines.base import Engine
 from mfcp.registry import import_members
 
@@ -279,7 +280,7 @@ def write_log(folder):
 def small_params(path):
     import yaml
 
-    from mfcp.cli import default_params
+    from mfcp.commands.benchmark import default_params
 
     content = yaml.safe_load(default_params().read_text())
     content["pretrain"]["training"]["epochs"] = 20

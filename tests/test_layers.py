@@ -2,109 +2,112 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
-SRC = ROOT / "src"
+from mfcp.paper.code_closure import imported, module_of, modules, stage_code
 
-# Lower lines first; a unit (module or package right under mfcp) imports from lower lines only.
-LAYERS = (
-    {"errors", "telemetry", "progress", "threads"},
-    {"files", "registry"},
-    {"matching", "tasks"},
-    {"emulator"},
-    {"data", "predictors", "rules"},
-    {"methods"},
-    {"evaluation"},
-    {"settings", "tracking", "matrices", "user_module"},
-    {"release"},
-    {"platform"},
-    {"capturing", "calibrating", "deciding"},
-    {"profiling", "paper"},
-    {"stages", "cli"},
-)
-RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
+ROOT = Path(__file__).parents[1]
+
+# A unit is a module or package right under its parent. It imports only from units of lower lines: no circle among
+# units, and none within a line.
+LAYERS = {
+    "mfcp": (
+        {"arrays", "errors", "telemetry", "progress", "threads"},
+        {"files", "folds", "registry"},
+        {"matching", "tasks"},
+        {"emulator"},
+        {"data"},
+        {"study", "predictors", "rules"},
+        {"methods"},
+        {"evaluation"},
+        {"settings", "tracking"},
+        {"release"},
+        {"platform"},
+        {"profiling", "paper"},
+        {"stages"},
+        {"commands"},
+        {"cli"},
+    ),
+    "mfcp.matching": (
+        {"problem", "normal"},
+        {"bounds", "kernels", "regret", "speedup"},
+        {"integer", "large", "relaxed"},
+        {"decomposition", "reference"},
+        {"engines"},
+        {"planning"},
+        {"expected", "infeasible"},
+    ),
+    "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
+    "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
+    "mfcp.platform": (
+        {"state"},
+        {"intake", "releases"},
+        {"deciding"},
+        {"service", "simulation"},
+        {"settings"},
+    ),
+}
 
 # The one importer of each tool; flows are outside mfcp.
 DOORS = {
     "mlflow": {"src/mfcp/tracking.py"},
-    "great_expectations": {"src/mfcp/data/validation.py"},
+    "great_expectations": {"src/mfcp/data/log/validation.py"},
     "prefect": {
         f"flows/{name}.py" for name in ("ingest", "late", "loop", "match", "monitor", "pipeline", "promote", "retrain")
     },
-    "sqlalchemy": {f"src/mfcp/platform/{name}.py" for name in ("database", "schema", "store")},
-    "fastapi": {"src/mfcp/platform/api.py"},
-    "prometheus_client": {"src/mfcp/platform/api.py"},
-    "uvicorn": {"src/mfcp/platform/serving.py"},
+    "sqlalchemy": {f"src/mfcp/platform/state/{name}.py" for name in ("database", "schema", "store")},
+    "fastapi": {"src/mfcp/platform/service/api.py"},
+    "prometheus_client": {"src/mfcp/platform/service/api.py"},
+    "uvicorn": {"src/mfcp/commands/serve.py"},
     "dvc": {"flows/checkout.py"},
-    "river": {"src/mfcp/platform/monitoring.py"},
-    "onnx": {"src/mfcp/tasks/onnx_file.py"},
+    "river": {"src/mfcp/platform/releases/monitoring.py"},
+    "onnx": {"src/mfcp/tasks/capture/onnx_file.py"},
+    "torch_geometric": {"src/mfcp/tasks/features/graph_network.py"},
 }
 HEAVY = ("dvc", "great_expectations", "mlflow", "prefect", "river")
 
-# Plumbing without formulas: a change of it alone makes no result stale.
-EXEMPT = {"settings", "tracking", "errors", "registry", "files", "progress", "telemetry", "threads", "stages.base"}
+PROGRAM = sorted([*(ROOT / "flows").glob("*.py"), *modules().values()])
 
 
-def name_of(path: Path) -> str:
-    parts = path.relative_to(SRC).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def unit_below(package: str, module: str) -> str | None:
+    """The unit right under a package that a module is or lies in."""
+    return module.removeprefix(f"{package}.").split(".")[0] if module.startswith(f"{package}.") else None
 
 
-MODULES = {name_of(path): path for path in sorted((SRC / "mfcp").rglob("*.py"))}
-PROGRAM = sorted([*(ROOT / "flows").glob("*.py"), *MODULES.values()])
+@pytest.mark.parametrize("package", sorted(LAYERS))
+def test_units_import_only_from_lower_layers(package: str) -> None:
+    rank = {unit: height for height, units in enumerate(LAYERS[package]) for unit in units}
+    found = {unit for module in modules() if (unit := unit_below(package, module))}
+    assert found <= set(rank), f"{package}: give {sorted(found - set(rank))} a layer in LAYERS"
+    for module, path in modules().items():
+        unit = unit_below(package, module)
+        for name in imported(path) if unit else ():
+            target = unit_below(package, module_of(name) or "")
+            if target and target != unit:
+                assert rank[target] < rank[unit], f"{module} imports {name} from a layer that is not lower"
 
 
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-
-
-def run_nodes(node: ast.AST) -> list[ast.AST]:
-    """All nodes below but those that only a type checker sees."""
-    children = [child for child in ast.iter_child_nodes(node) if not is_type_checking(child)]
-    return [node, *(found for child in children for found in run_nodes(child))]
-
-
-def imported(path: Path, *, run_only: bool = False) -> set[str]:
-    """Dotted names that a file imports anywhere, functions included: `from a import b` gives `a.b`."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names: set[str] = set()
-    for node in run_nodes(tree) if run_only else ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute here"
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
-def module_of(name: str) -> str | None:
-    """The module of mfcp that a dotted name means or lies in."""
-    while name and name not in MODULES:
-        name = name.rpartition(".")[0]
-    return name or None
-
-
-@pytest.mark.parametrize("module", sorted(set(MODULES) - {"mfcp"}))
-def test_a_module_imports_only_from_lower_layers(module: str) -> None:
-    unit = module.split(".")[1]
-    assert unit in RANK, f"mfcp.{unit} has no layer: give it one in LAYERS"
-    for name in imported(MODULES[module]):
-        target = module_of(name)
-        if target is None or target == "mfcp" or target.split(".")[1] == unit:
-            continue
-        assert RANK[target.split(".")[1]] < RANK[unit], f"{module} imports {name} from a layer that is not lower"
+def test_no_imports_run_in_a_circle() -> None:
+    """Imports within functions and those of a type checker count as well."""
+    imports = {name: {module_of(entry) for entry in imported(path)} - {None} for name, path in modules().items()}
+    reached = {name: targets - {name} for name, targets in imports.items()}
+    changed = True
+    while changed:
+        changed = False
+        for targets in reached.values():
+            further = set[str]().union(*(reached[target] for target in targets)) - targets
+            changed |= bool(further)
+            targets |= further
+    assert not [name for name, targets in reached.items() if name in targets]
 
 
 def test_mfcp_does_not_know_the_flows() -> None:
-    assert not [path for path in MODULES.values() if any(name.split(".")[0] == "flows" for name in imported(path))]
+    assert not [path for path in modules().values() if any(name.split(".")[0] == "flows" for name in imported(path))]
 
 
 @pytest.mark.parametrize("tool", sorted(DOORS))
@@ -125,7 +128,7 @@ def loaded_after(code: str) -> set[str]:
 
 
 def test_the_whole_library_loads_without_the_pipelines_tools() -> None:
-    code = "import importlib\n" + "\n".join(f"importlib.import_module({name!r})" for name in MODULES)
+    code = "import importlib\n" + "\n".join(f"importlib.import_module({name!r})" for name in modules())
     assert not loaded_after(code) & set(HEAVY)
 
 
@@ -136,81 +139,43 @@ def test_help_loads_nothing_heavy() -> None:
     assert not third_party, f"mfcp --help imports {sorted(third_party)}"
 
 
-def is_namespace(path: Path) -> bool:
-    """Whether a package's `__init__` only lists names, at most to import them when they are first used."""
-    return path.name == "__init__.py" and not any(name.startswith("mfcp.") for name in imported(path, run_only=True))
-
-
-@cache
-def closure(module: str) -> frozenset[str]:
-    """Modules that run with this one, and itself; `import_members` brings all of a package."""
-    found: set[str] = set()
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        if name in found or name == "mfcp" or is_namespace(MODULES[name]) or name.removeprefix("mfcp.") in EXEMPT:
-            continue
-        found.add(name)
-        waiting += [target for entry in imported(MODULES[name], run_only=True) if (target := module_of(entry))]
-        waiting.append(name.rpartition(".")[0])
-        for package in named_packages(MODULES[name]):
-            waiting += [other for other in MODULES if other.startswith(f"{package}.")]
-    return frozenset(found)
-
-
-def named_packages(path: Path) -> set[str]:
-    """Packages of mfcp that stand as text in calls of `import_members`, directly or through a loop variable."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    if not any(name.endswith(".import_members") for name in imported(path)):
-        return set()
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return {text for text in texts if text in MODULES and MODULES[text].name == "__init__.py"}
-
-
-def stages() -> dict[str, tuple[frozenset[str], list[str]]]:
-    """Stage → the modules that run in it, and those of its deps that are code of ours.
-
-    Settings are plumbing, but reading the rows of `methods` loads the family with all its members.
-    """
+def stage_deps() -> dict[str, list[str]]:
+    """Stage → those of its deps that are code of ours."""
     entries = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    result = {}
-    for name, entry in entries.items():
-        stage = entry.get("do", entry)
-        modules = closure(stage_module(stage))
-        if any(param.split(".")[0] == "methods" for param in stage["params"]):
-            modules |= closure("mfcp.methods.base")
-        result[name] = (modules, [dep for dep in stage["deps"] if dep.startswith("src/")])
-    return result
+    return {
+        name: [dep for dep in entry.get("do", entry)["deps"] if dep.startswith("src/")]
+        for name, entry in entries.items()
+    }
 
 
-def stage_module(stage: dict[str, str]) -> str:
-    words = stage["cmd"].split()
-    return words[words.index("-m") + 1]
+def covered(dep: str) -> set[str]:
+    """The modules that a dependency, a file or a folder, stands for."""
+    path = ROOT / dep
+    assert path.exists(), f"dvc.yaml: no {dep}"
+    return {name for name, file in modules().items() if file == path or path in file.parents}
 
 
-def covers(dep: str, module: str) -> bool:
-    path = MODULES[module].relative_to(ROOT)
-    return path == Path(dep) or Path(dep) in path.parents
+def is_namespace(name: str) -> bool:
+    return modules()[name].name == "__init__.py"
 
 
-STAGES = stages()
-
-
-@pytest.mark.parametrize("stage", sorted(STAGES))
-def test_a_stages_deps_are_the_code_it_runs(stage: str) -> None:
-    modules, deps = STAGES[stage]
+@pytest.mark.parametrize("stage", sorted(stage_deps()))
+def test_a_stages_deps_are_the_code_it_runs_and_no_more(stage: str) -> None:
+    """A folder may stand for its files where the stage runs every one of them."""
+    deps, run = stage_deps()[stage], stage_code(stage)
     for dep in deps:
-        assert (ROOT / dep).exists(), f"dvc.yaml: {stage}: no {dep}"
-    missing = sorted(name for name in modules if not any(covers(dep, name) for dep in deps))
+        idle = sorted(name for name in covered(dep) - run if not is_namespace(name))
+        assert not idle, f"dvc.yaml: {stage} does not run {', '.join(idle)} of {dep}; name the files that it runs"
+    missing = sorted(run.difference(*map(covered, deps)))
     assert not missing, f"dvc.yaml: {stage} runs {', '.join(missing)}; add to its deps"
-    idle = [dep for dep in deps if not any(covers(dep, name) for name in modules)]
-    assert not idle, f"dvc.yaml: {stage} runs nothing of {', '.join(idle)}; a change there need not rerun it"
 
 
-def test_editing_the_evaluation_does_not_retrain() -> None:
-    assert not [dep for dep in STAGES["finetune"][1] if "evaluation" in dep]
+@pytest.mark.parametrize("stage", ["validate", "featurize", "pretrain", "report"])
+def test_a_change_of_a_solver_leaves_the_stages_fresh_that_solve_nothing(stage: str) -> None:
+    solvers = ("mfcp.matching.large", "mfcp.matching.engines", "mfcp.matching.planning", "mfcp.matching.relaxed")
+    assert not [name for name in stage_code(stage) if name.startswith(solvers)]
 
 
 def test_every_stage_module_is_a_stage_of_the_pipeline() -> None:
-    files = {name for name in MODULES if name.startswith("mfcp.stages.")} - {"mfcp.stages.base"}
-    assert files <= {name for modules, _ in STAGES.values() for name in modules}
+    files = {name.rpartition(".")[2] for name in modules() if name.startswith("mfcp.stages.")} - {"base"}
+    assert files == set(stage_deps())

@@ -15,7 +15,16 @@ import pytest
 
 from mfcp import tracking
 from mfcp.errors import MfcpError
-from mfcp.tracking import MethodResult, Point, SeedResult, dvc_hashes, git_tags, log_points, log_results, tracking_uri
+from mfcp.tracking import (
+    MethodResult,
+    MetricPoint,
+    SeedResult,
+    dvc_hashes,
+    git_tags,
+    log_points,
+    log_results,
+    tracking_uri,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -210,9 +219,9 @@ def test_importing_tracking_does_not_import_mlflow() -> None:
 def test_points_are_added_to_one_run_and_the_same_one_twice_is_kept_once(tmp_path: Path) -> None:
     from mlflow import MlflowClient
 
-    many = [Point("round.gap", float(step), step, 1e9 + step) for step in range(tracking.BATCH + 3)]
+    many = [MetricPoint("round.gap", float(step), step, 1e9 + step) for step in range(tracking.BATCH + 3)]
     log_points("platform", "2026-01", many, tags={"event.x": "a" * 9000}, root=tmp_path)
-    log_points("platform", "2026-01", [*many[-2:], Point("round.gap", 7.0, 9000, 1e9)], tags={}, root=tmp_path)
+    log_points("platform", "2026-01", [*many[-2:], MetricPoint("round.gap", 7.0, 9000, 1e9)], tags={}, root=tmp_path)
     log_points("platform", "2026-02", many[:1], tags={}, root=tmp_path)
     runs = {run.info.run_name: run for run in runs_of(tmp_path, "platform")}
     assert set(runs) == {"2026-01", "2026-02"}

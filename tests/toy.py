@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from mfcp.data.pool import TaskPool
-from mfcp.data.study import RoundRules, Setting, Study
+from mfcp.data.pool.task_pool import TaskPool
+from mfcp.study.reference import solved_setting
+from mfcp.study.setting import RoundSettings, Setting
+from mfcp.study.study_data import Study
 
 
 def toy_pool(tasks=90, clusters=4, seed=0, missing=0.1):
@@ -57,6 +59,6 @@ def toy_study(seeds=(0, 1), **how):
     )
 
 
-def toy_setting(name="A", rules=None, price=4.0, **how) -> Setting:
+def toy_setting(name="A", settings=None, price=4.0, **how) -> Setting:
     """One setting of the toy study."""
-    return toy_study(**how).setting(name, rules or RoundRules(tasks=4, validation_rounds=40), price=price)
+    return solved_setting(toy_study(**how), name, settings or RoundSettings(tasks=4, validation_rounds=40), price=price)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.dede.study import Case, Part, Requirement, program, verdicts
-from mfcp.matching.admm.core import State, nonnegative_quadratic, project_knapsack
+from mfcp.matching.decomposition.alternating_directions import State, nonnegative_quadratic, project_knapsack
 
 TYPES, JOBS = 456, 2560  # published: 456 types, 2,588 kinds of job
 

@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.dede.replicas import MEMORY, Shards, first_placement, moves, planned, published_numbers, repaired
 from benchmarks.dede.replicas import round_of as instance
 from benchmarks.dede.study import GOAL, Requirement, joint, parsed, penalty, saved, show, spread, timed, verdicts
-from mfcp.matching.admm.core import State, iterate, nonnegative_quadratic, project_simplex
+from mfcp.matching.decomposition.alternating_directions import State, iterate, nonnegative_quadratic, project_simplex
 from mfcp.progress import progress
 
 NAME = "load balancing"

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mfcp.matching.admm.core import State, iterate
+from mfcp.matching.decomposition.alternating_directions import State, iterate
 from mfcp.progress import progress
 
 Part = tuple[Any, np.ndarray]

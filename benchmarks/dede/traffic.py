@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.dede.study import Case, Part, Requirement, program, verdicts
-from mfcp.matching.admm.core import State, project_simplex
+from mfcp.matching.decomposition.alternating_directions import State, project_simplex
 
 NODES, PAIRS = 1739, 24000  # published: 1,739 nodes, 8,558 links; the number of pairs is ours
 PATHS = 4

@@ -18,8 +18,8 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.dede.study import show, spread
-from mfcp.matching.admm import core
-from mfcp.matching.admm.relaxed import RelaxedMatching
+from mfcp.matching.decomposition import alternating_directions
+from mfcp.matching.decomposition.fractional import RelaxedMatching
 from mfcp.matching.problem import MatchingProblem
 from mfcp.progress import progress
 
@@ -28,16 +28,16 @@ GAPS = (0.01, 0.001)
 MOST = 2000
 NEVER = {"RESTART_AFTER": 10**9}
 FIXED = {"BALANCE_AT": (0,)}
-VARIANTS = {  # constants of the core, relaxation, factor on the first penalty
-    "as it is": ({}, core.RELAXATION, 1.0),
-    "no restarts": (NEVER, core.RELAXATION, 1.0),
+VARIANTS = {  # constants of the alternating_directions, relaxation, factor on the first penalty
+    "as it is": ({}, alternating_directions.RELAXATION, 1.0),
+    "no restarts": (NEVER, alternating_directions.RELAXATION, 1.0),
     "no over-relaxation": ({}, 1.0, 1.0),
-    "rho fixed": (FIXED, core.RELAXATION, 1.0),
-    "rho balanced every 10th iteration": ({"BALANCE_AT": range(10, MOST, 10)}, core.RELAXATION, 1.0),
-    "rho starts ten times too small": ({}, core.RELAXATION, 0.1),
-    "the same, fixed": (FIXED, core.RELAXATION, 0.1),
-    "rho starts ten times too large": ({}, core.RELAXATION, 10.0),
-    "the same, fixed ": (FIXED, core.RELAXATION, 10.0),
+    "rho fixed": (FIXED, alternating_directions.RELAXATION, 1.0),
+    "rho balanced every 10th iteration": ({"BALANCE_AT": range(10, MOST, 10)}, alternating_directions.RELAXATION, 1.0),
+    "rho starts ten times too small": ({}, alternating_directions.RELAXATION, 0.1),
+    "the same, fixed": (FIXED, alternating_directions.RELAXATION, 0.1),
+    "rho starts ten times too large": ({}, alternating_directions.RELAXATION, 10.0),
+    "the same, fixed ": (FIXED, alternating_directions.RELAXATION, 10.0),
 }
 
 
@@ -53,7 +53,11 @@ def drawn(M: int, N: int, seed: int) -> MatchingProblem:
 @contextmanager
 def constants(changed: dict[str, object]) -> Iterator[None]:
     """The core with other constants."""
-    with mock.patch.multiple(core, **changed) if changed else mock.patch.multiple(core, TINY=core.TINY):
+    with (
+        mock.patch.multiple(alternating_directions, **changed)
+        if changed
+        else mock.patch.multiple(alternating_directions, TINY=alternating_directions.TINY)
+    ):
         yield
 
 
@@ -61,7 +65,7 @@ def iterations(problem: MatchingProblem, relaxation: float, factor: float) -> li
     """Iterations to each of `GAPS`, at most `MOST`."""
     blocks, bound, value, reached = RelaxedMatching(problem, []), -np.inf, np.inf, []
     cold = blocks.cold()
-    states = core.iterate(blocks, replace(cold, rho=factor * cold.rho), relaxation=relaxation)
+    states = alternating_directions.iterate(blocks, replace(cold, rho=factor * cold.rho), relaxation=relaxation)
     for state in islice(states, 9, MOST, 10):
         for candidate in (state, state.average()):
             bound = max(bound, blocks.bound(blocks.multipliers(candidate)))

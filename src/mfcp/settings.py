@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from mfcp.errors import SettingsError
-from mfcp.registry import explain
+from mfcp.registry import explain, import_members
 
 if TYPE_CHECKING:
     from mfcp.methods.base import Method
@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 # Each section's class stands beside the code that it configures and is imported when the section is read,
 # so that a stage pays only for what it uses.
 SECTIONS = {
-    "ingest": "mfcp.stages.ingest:IngestRules",
-    "validate": "mfcp.stages.validate:ValidateRules",
-    "pool": "mfcp.data.pool:PoolRules",
-    "featurize": "mfcp.data.featurize:FeaturizeRules",
-    "matching": "mfcp.data.study:RoundRules",
-    "pretrain": "mfcp.methods.pretrain:PretrainRules",
-    "finetune": "mfcp.methods.base:FinetuneRules",
-    "evaluate": "mfcp.evaluation.metrics:EvaluateRules",
-    "release": "mfcp.release.fitting:ReleaseRules",
-    "platform": "mfcp.platform.rules:PlatformRules",
+    "ingest": "mfcp.stages.ingest:IngestSettings",
+    "validate": "mfcp.stages.validate:ValidateSettings",
+    "pool": "mfcp.data.pool.building:PoolSettings",
+    "featurize": "mfcp.study.featurize:FeaturizeSettings",
+    "matching": "mfcp.study.setting:RoundSettings",
+    "pretrain": "mfcp.methods.pretrain:PretrainSettings",
+    "finetune": "mfcp.methods.base:FinetuneSettings",
+    "evaluate": "mfcp.evaluation.metrics:EvaluateSettings",
+    "release": "mfcp.release.fitting:ReleaseSettings",
+    "platform": "mfcp.platform.settings:PlatformSettings",
 }
+
+
+FAMILIES = {"pretrain": ("mfcp.predictors",), "methods": ("mfcp.predictors", "mfcp.rules", "mfcp.methods")}
+"""Section → the packages whose members its rows name by kind."""
 
 
 class Settings:
@@ -74,10 +78,9 @@ class Settings:
         Raises:
             SettingsError: naming every wrong key of the section.
         """
-        if name == "pretrain":
-            from mfcp.methods.base import register_members
-
-            register_members()
+        if name in FAMILIES:
+            for package in FAMILIES[name]:
+                import_members(package)
         module, _, cls = SECTIONS[name].partition(":")
         try:
             return getattr(importlib.import_module(module), cls)(**(self.content.get(name) or {}))

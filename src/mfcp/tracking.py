@@ -115,7 +115,7 @@ def log_results(
 
 
 @dataclass(frozen=True)
-class Point:
+class MetricPoint:
     """One value of a metric that grows for as long as a platform runs.
 
     Args:
@@ -132,7 +132,7 @@ class Point:
 
 
 def log_points(
-    experiment: str, run: str, points: Sequence[Point], *, tags: Mapping[str, str], root: Path | None = None
+    experiment: str, run: str, points: Sequence[MetricPoint], *, tags: Mapping[str, str], root: Path | None = None
 ) -> None:
     """Add points to a named run, made if missing; points that are there already stay single.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mfcp.data.schema import SCHEMA
+from mfcp.data.log.schema import SCHEMA
 
 
 def table(name, rows):

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mfcp.data.calibration import fit_speedup, multipliers
+from mfcp.data.emulator_calibration import fit_speedup, multipliers
 from mfcp.emulator.colocation import zeta_of_pairs
 from mfcp.errors import DataError
 from mfcp.matching.speedup import SpeedUp

@@ -4,8 +4,8 @@ import pytest
 
 from mfcp.emulator.efficiency import Efficiency, defaults, load, nominal, save, step_parts
 from mfcp.errors import DataError
-from mfcp.tasks.graphs import build_graphs
-from mfcp.tasks.operators import CLASS_NAMES
+from mfcp.tasks.graphs.operator_graphs import build_graphs
+from mfcp.tasks.graphs.operators import CLASS_NAMES
 
 SIZE = len(CLASS_NAMES)
 

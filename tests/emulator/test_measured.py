@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from small_platform import SMALL
 
 from mfcp.emulator import zoo
 from mfcp.emulator.efficiency import nominal
@@ -10,7 +11,6 @@ from mfcp.emulator.measured import OWNER, Measured
 from mfcp.emulator.platform import emulate
 from mfcp.emulator.settings import Drift
 from mfcp.errors import DataError, SettingsError
-from tests.emulator.conftest import SMALL
 
 pytestmark = pytest.mark.xdist_group("emulator")  # its graphs are captured once
 

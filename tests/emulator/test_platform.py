@@ -2,13 +2,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from pydantic import ValidationError
+from small_platform import SMALL
 
-from mfcp.data.schema import SCHEMA
+from mfcp.data.log.schema import SCHEMA
 from mfcp.emulator.efficiency import nominal
 from mfcp.emulator.platform import EmulatorSettings, emulate
 from mfcp.emulator.settings import Drift
 from mfcp.errors import SettingsError
-from tests.emulator.conftest import SMALL
 
 pytestmark = pytest.mark.xdist_group("emulator")  # its graphs are captured once
 

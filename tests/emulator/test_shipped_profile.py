@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mfcp.data.calibration import calibrate, step_logs
-from mfcp.data.tables import read_tables
-from mfcp.data.validation import validate
+from mfcp.data.emulator_calibration import calibrate, step_logs
+from mfcp.data.log.tables import read_tables
+from mfcp.data.log.validation import validate
 from mfcp.emulator.measured import Measured
 from mfcp.emulator.zoo import variants
 
@@ -56,8 +56,9 @@ def test_it_calibrates_a_processor(tables):
 
 
 def test_the_default_platform_has_it_among_its_clusters(tables, small, graphs):
+    from small_platform import SMALL
+
     from mfcp.emulator.platform import emulate
-    from tests.emulator.conftest import SMALL
 
     joined = emulate(SMALL, 0, measured=Measured(tables["tasks"], tables["clusters"], tables["runs"]), graphs=graphs)
     machines = set(tables["clusters"]["cluster_id"])

@@ -13,7 +13,7 @@ from mfcp.emulator.step import (
     Workload,
     training_steps,
 )
-from mfcp.tasks.graphs import build_graphs
+from mfcp.tasks.graphs.operator_graphs import build_graphs
 
 NODES = pd.DataFrame(
     {

@@ -6,7 +6,7 @@ from mfcp.emulator import zoo
 from mfcp.emulator.architectures import FAMILIES
 from mfcp.emulator.platform import drawn_variants
 from mfcp.emulator.settings import EmulatorSettings
-from mfcp.tasks.capture import capture
+from mfcp.tasks.capture.model_graph import capture
 
 # Parameters of the published checkpoints or papers, in millions; the graph also counts buffers.
 PUBLISHED = {

@@ -5,14 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import toy_study
 
-from mfcp.data.study import RoundRules
-from mfcp.evaluation.metrics import LEVELS, EvaluateRules, _missing, equalising_margin, evaluate
-from mfcp.methods.base import FinetuneRules, Method, register_members
-from mfcp.methods.pretrain import PretrainRules, pretrain
+from mfcp.evaluation.metric_table import LEVELS
+from mfcp.evaluation.metrics import EvaluateSettings, _missing, equalising_margin, evaluate
+from mfcp.methods.base import FinetuneSettings, Method, register_members
+from mfcp.methods.pretrain import PretrainSettings, pretrain
 from mfcp.predictors.heads import HeadTraining
 from mfcp.predictors.linear import Linear
+from mfcp.study.reference import solved_setting
+from mfcp.study.setting import RoundSettings
 
-MARGINS = EvaluateRules().margins
+MARGINS = EvaluateSettings().margins
 
 
 def mean(missing):
@@ -48,11 +50,11 @@ def test_without_other_margins_there_is_none():
 
 def test_methods_are_brought_to_the_level_of_the_baseline():
     register_members()
-    setting = toy_study().setting("A", RoundRules(tasks=3, validation_rounds=40), price=4.0)
-    base = pretrain(setting, PretrainRules(predictor=Linear(), training=HeadTraining(epochs=20)))
+    setting = solved_setting(toy_study(), "A", RoundSettings(tasks=3, validation_rounds=40), price=4.0)
+    base = pretrain(setting, PretrainSettings(predictor=Linear(), training=HeadTraining(epochs=20)))
     rows = {"tsm": {"kind": "two_stage", "loss": "time"}, "bold": {"kind": "two_stage", "rule": "priced"}}
-    trained = {label: Method.parse(row).fit(setting, base, FinetuneRules()) for label, row in rows.items()}
-    rounds, _ = evaluate(setting, trained, EvaluateRules(rounds=20))
+    trained = {label: Method.parse(row).fit(setting, base, FinetuneSettings()) for label, row in rows.items()}
+    rounds, _ = evaluate(setting, trained, EvaluateSettings(rounds=20))
     own = rounds[rounds["method"] == "tsm"]
     assert (own["makespan_equal_violation"] == own["makespan"]).all()
     nearer = []

@@ -19,11 +19,11 @@ from platform_log import small_log
 from running import Prefect
 
 from flows import service, workspace
-from mfcp.data.tables import write_tables
+from mfcp.data.log.tables import write_tables
 from mfcp.errors import MfcpError
-from mfcp.platform import inbox
-from mfcp.platform.home import open_store
-from mfcp.platform.store import Note, Store
+from mfcp.platform.intake import inbox
+from mfcp.platform.state.home import open_store
+from mfcp.platform.state.store import Note, Store
 
 REPOSITORY = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("prefect")

@@ -15,10 +15,10 @@ import pytest
 
 from benchmarks.faults import SIMULATOR, Suite, account, first_champion, free_ports, misled, small_platform
 from flows import loop
-from mfcp.data.tables import read_tables
-from mfcp.platform.home import open_store, settings
-from mfcp.platform.models import Models
-from mfcp.platform.world import World
+from mfcp.data.log.tables import read_tables
+from mfcp.platform.releases.models import Models
+from mfcp.platform.simulation.world import World
+from mfcp.platform.state.home import open_store, settings
 from mfcp.release.model import Release
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("prefect")]

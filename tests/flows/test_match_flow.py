@@ -15,9 +15,9 @@ from platform_log import misled, small_log, small_release, small_settings
 from running import Prefect, until
 
 from flows import service
-from mfcp.data.tables import write_tables
-from mfcp.platform.models import Models
-from mfcp.platform.store import Store
+from mfcp.data.log.tables import write_tables
+from mfcp.platform.releases.models import Models
+from mfcp.platform.state.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]

@@ -18,8 +18,8 @@ from platform_log import small_log
 from running import Prefect, until
 
 from flows import service, workspace
-from mfcp.data.tables import write_tables
-from mfcp.platform.store import Store
+from mfcp.data.log.tables import write_tables
+from mfcp.platform.state.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]

@@ -17,10 +17,10 @@ from running import Prefect
 from flows import checkout as dvc_checkout
 from flows import service, workspace
 from flows.retrain import train
-from mfcp.data.tables import write_tables
+from mfcp.data.log.tables import write_tables
 from mfcp.errors import MfcpError
-from mfcp.platform.models import Models
-from mfcp.platform.store import Store
+from mfcp.platform.releases.models import Models
+from mfcp.platform.state.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]

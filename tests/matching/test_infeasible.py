@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from matching.platforms import best_by_hand, built, every_plan, holds, platforms
 
 from mfcp.errors import InfeasibleError
-from mfcp.matching import exact
-from mfcp.matching.infeasible import explain_infeasible
-from mfcp.matching.planning import require_feasible, solve
+from mfcp.matching.infeasible import explain_infeasible, require_feasible
+from mfcp.matching.integer import enumeration
+from mfcp.matching.planning import solve
 from mfcp.matching.problem import Capacity, MatchingProblem
 
 T = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -31,7 +31,7 @@ def test_every_number_is_the_least_over_all_plans(engine, given):
         return
     with pytest.MonkeyPatch.context() as patch:
         if engine == "elastic":
-            patch.setattr(exact, "ENUMERATE_AT_MOST", 1e-300)
+            patch.setattr(enumeration, "ENUMERATE_AT_MOST", 1e-300)
         found = explain_infeasible(problem)
     for name in found.names:
         by_itself = least_by_hand(given, name, [])

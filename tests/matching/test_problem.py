@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from matching.platforms import built, platforms, told
 
 from mfcp.errors import DataError, InfeasibleError
-from mfcp.matching.planning import require_feasible
+from mfcp.matching.infeasible import require_feasible
 from mfcp.matching.problem import (
     Capacity,
     MatchingProblem,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from matching.instances import rounds
 
 from mfcp.matching import SpeedUp, ZerothOrder, relaxed_matching
-from mfcp.matching.descent import mirror_descent, mirror_step, objective, objective_slope
-from mfcp.matching.objective import relaxed_problem, smooth_makespan
-from mfcp.matching.solvers import respond, solve_relaxed
+from mfcp.matching.relaxed.argmin import respond, solve_relaxed
+from mfcp.matching.relaxed.mirror_descent import mirror_descent, mirror_step, objective, objective_slope
+from mfcp.matching.relaxed.objective import relaxed_problem, smooth_makespan
 
 
 @settings(max_examples=60, deadline=None)

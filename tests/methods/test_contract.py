@@ -8,9 +8,9 @@ import torch
 from toy import toy_setting
 
 from mfcp.errors import DataError, SettingsError
-from mfcp.evaluation.metrics import EvaluateRules, Reference, evaluate, round_metrics
-from mfcp.methods.base import FinetuneRules, Method, Trained, register_members
-from mfcp.methods.pretrain import Pretrained, PretrainRules, pretrain, spread_of
+from mfcp.evaluation.metrics import EvaluateSettings, Reference, evaluate, round_metrics
+from mfcp.methods.base import FinetuneSettings, Method, Trained, register_members
+from mfcp.methods.pretrain import Pretrained, PretrainSettings, pretrain, spread_of
 from mfcp.predictors.cross_fitted import CrossFitted
 from mfcp.predictors.gaussian_process import GaussianProcess
 from mfcp.predictors.heads import HeadTraining
@@ -30,8 +30,8 @@ ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
     **{f"two_stage_{rule}": {"kind": "two_stage", "rule": {"kind": rule}} for rule in Rule.members},
 }
 HEADS = {"predictor": Mlp(hidden=8), "training": HeadTraining(epochs=60, lr=0.02)}
-PRETRAIN = PretrainRules(**HEADS, folds=3, forecasts={"nets": CrossFitted(**HEADS)})
-FINETUNE = FinetuneRules(steps=12, rounds=8, check_every=4)
+PRETRAIN = PretrainSettings(**HEADS, folds=3, forecasts={"nets": CrossFitted(**HEADS)})
+FINETUNE = FinetuneSettings(steps=12, rounds=8, check_every=4)
 
 pytestmark = pytest.mark.xdist_group("contract")  # one worker makes what they share
 
@@ -63,7 +63,7 @@ class TestContract:
     def test_plans_use_only_pairs_that_exist(self, setting, trained, label):
         rounds = setting.rounds("test", 50)
         plan = trained[label].plan(setting, rounds)
-        assert plan.shape == (len(setting.seeds) * 50, setting.rules.tasks)
+        assert plan.shape == (len(setting.seeds) * 50, setting.matching.tasks)
         allowed = setting.problem(rounds).allowed
         assert np.take_along_axis(allowed, plan[:, None], axis=1).all()
 
@@ -74,7 +74,7 @@ class TestContract:
         setting = toy_setting()
         for one, two in zip(own.predict(alone), together.predict(setting), strict=True):
             np.testing.assert_allclose(one[0], two[1], rtol=1e-3)
-        assert own.knob[0] == together.knob[1]
+        assert own.parameter[0] == together.parameter[1]
 
     def test_it_is_deterministic(self, setting, base, trained, label):
         again = Method.parse(ROWS[label]).fit(setting, base, FINETUNE)
@@ -106,7 +106,7 @@ class TestContract:
 
 
 def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, trained):
-    """Scrambled labels of test tasks leave every prediction and knob as it was."""
+    """Scrambled labels of test tasks leave every prediction and parameter as it was."""
     T, A = setting.T.copy(), setting.A.copy()
     test = setting.split[0] == 2
     T[:, test], A[:, test] = T[:, test] * 37.0, 0.01
@@ -118,7 +118,7 @@ def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, traine
         dirty = method.fit(spoiled, pretrain(spoiled, PRETRAIN), FINETUNE)
         for x, y in zip(clean.predict(one), dirty.predict(one), strict=True):
             np.testing.assert_array_equal(x, y)
-        assert clean.knob == dirty.knob
+        assert clean.parameter == dirty.parameter
 
 
 def test_networks_of_an_ensemble_learn_nothing_of_the_fold_they_left_out(setting, base):
@@ -147,14 +147,14 @@ def test_an_ensemble_is_calibrated_on_what_its_networks_left_out_as_they_are_in_
 def test_an_ensemble_needs_cross_fitted_networks(setting, base):
     for name, said in (("trees", "lacks 'trees'"), ("gp", "'gp' is no cross-fitted one")):
         forecasts = base.forecasts | {"gp": replace(base.forecasts["nets"], model=torch.nn.Identity())}
-        rules = base.rules.model_copy(update={"forecasts": base.rules.forecasts | {"gp": GaussianProcess()}})
+        settings = base.settings.model_copy(update={"forecasts": base.settings.forecasts | {"gp": GaussianProcess()}})
         method = Method.parse({"kind": "plan_loss", "forecast": name})
         with pytest.raises(SettingsError, match=said):
-            method.fit(setting, replace(base, rules=rules, forecasts=forecasts), FINETUNE)
+            method.fit(setting, replace(base, settings=settings, forecasts=forecasts), FINETUNE)
 
 
 def test_rounds_to_train_on_may_be_smaller_than_those_to_match(setting, base):
-    size = setting.rules.tasks
+    size = setting.matching.tasks
     small = FINETUNE.model_copy(update={"tasks": size - 1})
     for row in ({"kind": "plan_loss"}, {"kind": "decision_focused"}):
         own = Method.parse(row).fit(setting, base, small)
@@ -165,7 +165,7 @@ def test_rounds_to_train_on_may_be_smaller_than_those_to_match(setting, base):
 
 def test_decision_focused_training_lowers_the_cost_it_trains_for(setting, base):
     method = Method.parse({"kind": "decision_focused"})
-    trained = method.fit(setting, base, FinetuneRules(steps=60, rounds=16, check_every=10))
+    trained = method.fit(setting, base, FinetuneSettings(steps=60, rounds=16, check_every=10))
     cost = trained.history["train.cost"]
     assert (cost[:, -15:].mean(axis=1) < cost[:, :15].mean(axis=1)).all()
 
@@ -173,7 +173,7 @@ def test_decision_focused_training_lowers_the_cost_it_trains_for(setting, base):
 def test_pretrained_survives_the_disk(setting, base, tmp_path):
     base.save(tmp_path, "A")
     back = Pretrained.load(tmp_path, "A", setting)
-    assert back.rules == base.rules
+    assert back.settings == base.settings
     np.testing.assert_array_equal(back.spread("log_time").a_sd, base.spread("log_time").a_sd)
     for key, value in base.heads["time"].state_dict().items():
         torch.testing.assert_close(back.heads["time"].state_dict()[key], value, rtol=0, atol=0)
@@ -194,23 +194,23 @@ def test_a_damaged_model_is_refused(setting, base, trained, tmp_path, damage):
 
 
 def test_missing_loss_or_calibration_names_the_key(setting, base):
-    bare = Pretrained(base.rules, {}, {}, {})
+    bare = Pretrained(base.settings, {}, {}, {})
     with pytest.raises(SettingsError, match=r"pretrain\.losses lacks 'log_time'"):
         Method.parse("two_stage").fit(setting, bare, FINETUNE)
-    heads_only = Pretrained(base.rules, base.heads, {}, {})
+    heads_only = Pretrained(base.settings, base.heads, {}, {})
     with pytest.raises(SettingsError, match=r"pretrain\.calibrated lacks"):
         Method.parse(ROWS["two_stage_expected_cost"]).fit(setting, heads_only, FINETUNE)
 
 
 def test_evaluation_covers_every_metric_and_is_zero_for_an_oracle(setting, trained):
-    rounds, seeds = evaluate(setting, {"tsm": trained["two_stage_time"]}, EvaluateRules(rounds=20))
+    rounds, seeds = evaluate(setting, {"tsm": trained["two_stage_time"]}, EvaluateSettings(rounds=20))
     assert len(rounds) == 20 * len(setting.seeds)
     assert (rounds["penalised_excess"] >= 0).all()
     reference = Reference.of(setting, 20)
     oracle = round_metrics(reference.optimal, reference, price=4.0)
     assert (oracle["regret"] == 0).all()
     assert oracle["shortfall"].max() == 0
-    from mfcp.evaluation.metrics import METRICS
+    from mfcp.evaluation.metric_table import METRICS
 
     assert set(METRICS) <= set(seeds.columns)
 

@@ -11,22 +11,22 @@ from scipy.special import softmax
 from scipy.stats import norm
 from toy import toy_setting
 
-from mfcp.data.study import RoundRules
 from mfcp.errors import SettingsError
-from mfcp.matching.exact import all_plans, plan_values
-from mfcp.matching.objective import relaxed_objective
+from mfcp.matching.integer.enumeration import all_plans, plan_values
 from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
-from mfcp.matching.shortfall import expected_shortfall
-from mfcp.methods.base import FinetuneRules, Method, register_members
+from mfcp.matching.relaxed.objective import relaxed_objective
+from mfcp.matching.relaxed.shortfall import expected_shortfall
+from mfcp.methods.base import FinetuneSettings, Method, register_members
 from mfcp.methods.decision_focused import DecisionFocused
 from mfcp.methods.finetuned import TrainingRounds
-from mfcp.methods.pretrain import PretrainRules, pretrain
+from mfcp.methods.pretrain import PretrainSettings, pretrain
 from mfcp.methods.surrogates import FORBIDDEN, Choice, ExpectedCosts, PlanCosts, PlanLoss, _largest
 from mfcp.predictors.heads import HeadTraining
 from mfcp.predictors.mlp import Mlp
 from mfcp.rules.base import Belief, Rule
+from mfcp.study.setting import RoundSettings
 
 register_members()
 PRICE = 4.0
@@ -99,7 +99,7 @@ class TestPlanCosts:
         problem = problems(rounds=40, seed=3)
         T, A, costs = tensors(problem)
         plans = all_plans(problem.clusters, problem.tasks)[0][costs(T, A)[0].argmin(-1).numpy()]
-        np.testing.assert_array_equal(plans, Rule.parse("priced").plan(belief(problem), knob=0.0, price=PRICE))
+        np.testing.assert_array_equal(plans, Rule.parse("priced").plan(belief(problem), parameter=0.0, price=PRICE))
 
 
 def belief(problem, spread=0.0):
@@ -110,7 +110,7 @@ def belief(problem, spread=0.0):
 class TestPricedRule:
     def test_no_plan_costs_less_and_a_plan_always_exists(self):
         problem = problems(rounds=30)
-        plan = Rule.parse("priced").plan(belief(problem), knob=0.0, price=PRICE)
+        plan = Rule.parse("priced").plan(belief(problem), parameter=0.0, price=PRICE)
         unit = solve_or_fall_back(problem).makespan
         cost = penalised_cost(plan, problem, price=PRICE, unit=unit)
         span, reached = plan_values(problem)
@@ -122,10 +122,10 @@ class TestPricedRule:
         problem = problems(rounds=3, seed=5)
         rule = Rule.parse("priced")
         at = belief(problem.at(0.8))
-        point = Rule.parse("point").plan(at, knob=0.0, price=PRICE)
-        np.testing.assert_array_equal(rule.plan(at, knob=0.0, price=1e4), point)
-        moved = rule.plan(at, knob=0.0, price=PRICE, margin=0.05)
-        np.testing.assert_array_equal(moved, rule.plan(belief(problem.at(0.85)), knob=0.0, price=PRICE))
+        point = Rule.parse("point").plan(at, parameter=0.0, price=PRICE)
+        np.testing.assert_array_equal(rule.plan(at, parameter=0.0, price=1e4), point)
+        moved = rule.plan(at, parameter=0.0, price=PRICE, margin=0.05)
+        np.testing.assert_array_equal(moved, rule.plan(belief(problem.at(0.85)), parameter=0.0, price=PRICE))
 
 
 class TestExpectedCosts:
@@ -142,7 +142,7 @@ class TestExpectedCosts:
             problem.T, problem.A, np.full(T.shape[1:], 0.3), np.full(T.shape[1:], 0.02), problem.gamma, problem.allowed,
             problem.zeta,
         )  # fmt: skip
-        plan = Rule.parse("expected_cost").plan(believed, knob=0.0, price=PRICE)
+        plan = Rule.parse("expected_cost").plan(believed, parameter=0.0, price=PRICE)
         own = all_plans(3, 4)[0][costs(T, A)[0].argmin(-1).numpy()]
         np.testing.assert_array_equal(own, plan)
 
@@ -324,17 +324,19 @@ def setting():
 @pytest.fixture(scope="module")
 def base(setting):
     """Heads that have hardly been trained: there is something left to learn."""
-    rules = PretrainRules(predictor=Mlp(hidden=8), training=HeadTraining(epochs=15, lr=0.02), calibrated=(), folds=2)
-    return pretrain(setting, rules)
+    settings = PretrainSettings(
+        predictor=Mlp(hidden=8), training=HeadTraining(epochs=15, lr=0.02), calibrated=(), folds=2
+    )
+    return pretrain(setting, settings)
 
 
 class TestTraining:
     @pytest.mark.parametrize("kind", PlanLoss.members)
     def test_it_lowers_the_validation_cost(self, setting, base, kind):
-        before = Method.parse({"kind": "two_stage", "rule": "priced"}).fit(setting, base, FinetuneRules())
+        before = Method.parse({"kind": "two_stage", "rule": "priced"}).fit(setting, base, FinetuneSettings())
         method = Method.parse({"kind": "plan_loss", "surrogate": kind})
-        after = method.fit(setting, base, FinetuneRules(steps=24, rounds=16, check_every=6))
-        rounds = setting.rounds("validation", setting.rules.validation_rounds)
+        after = method.fit(setting, base, FinetuneSettings(steps=24, rounds=16, check_every=6))
+        rounds = setting.rounds("validation", setting.matching.validation_rounds)
         truth = setting.problem(rounds)
         unit = solve_or_fall_back(truth).makespan
 
@@ -347,17 +349,17 @@ class TestTraining:
         np.testing.assert_allclose(cost(after), np.minimum(seen, cost(before)))  # the best checkpoint of its own rule
 
     def test_parallel_execution_is_trained_for(self, base):
-        parallel = toy_setting(rules=RoundRules(tasks=4, validation_rounds=40, regime="parallel"))
+        parallel = toy_setting(settings=RoundSettings(tasks=4, validation_rounds=40, regime="parallel"))
         method = Method.parse("plan_loss")
-        trained = method.fit(parallel, base, FinetuneRules(steps=5, rounds=8, check_every=5))
-        sequential = method.fit(toy_setting(), base, FinetuneRules(steps=5, rounds=8, check_every=5))
+        trained = method.fit(parallel, base, FinetuneSettings(steps=5, rounds=8, check_every=5))
+        sequential = method.fit(toy_setting(), base, FinetuneSettings(steps=5, rounds=8, check_every=5))
         curves = [x.history["train.cost"] for x in (trained, sequential)]
         assert not np.allclose(*curves)
 
     def test_too_many_plans_are_refused_with_advice(self, base):
-        many = toy_setting(rules=RoundRules(tasks=9, validation_rounds=10))
+        many = toy_setting(settings=RoundSettings(tasks=9, validation_rounds=10))
         with pytest.raises(SettingsError, match=r"all 3\^9 plans of a round, at most 10000; lower finetune\.tasks"):
-            Method.parse("plan_loss").fit(many, base, FinetuneRules())
+            Method.parse("plan_loss").fit(many, base, FinetuneSettings())
 
 
 class TestObjectiveAsUpperLevel:
@@ -385,7 +387,7 @@ class TestObjectiveAsUpperLevel:
 
     def test_it_trains(self, setting, base):
         trained = Method.parse({"kind": "decision_focused", "upper": "objective"}).fit(
-            setting, base, FinetuneRules(steps=40, rounds=8, check_every=40)
+            setting, base, FinetuneSettings(steps=40, rounds=8, check_every=40)
         )
         cost = trained.history["train.cost"]
         assert (cost[:, -10:].mean(axis=1) < cost[:, :10].mean(axis=1)).all()

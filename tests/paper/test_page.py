@@ -8,7 +8,7 @@ from mfcp.files import read_json
 from mfcp.paper.figures import names
 from mfcp.paper.page import page
 from mfcp.paper.results import met
-from mfcp.paper.study import Goal
+from mfcp.paper.study_file import Goal
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOUND = DOCS / "results" / "paper.json"

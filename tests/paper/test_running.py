@@ -16,12 +16,12 @@ from running import alive, until
 from toy import toy_study
 
 from mfcp.cli import main
-from mfcp.data.pool import describe
+from mfcp.data.pool.splits import describe
 from mfcp.errors import SettingsError
 from mfcp.files import replacing_folder, write_json
 from mfcp.paper.jobs import plan_jobs
 from mfcp.paper.running import alone, processes, run_jobs
-from mfcp.paper.study import Plan
+from mfcp.paper.study_file import Plan
 from mfcp.settings import Settings
 
 STUDY = Path(__file__).with_name("study.yaml")

@@ -6,8 +6,8 @@ import torch
 from toy import toy_setting
 
 from mfcp.errors import SettingsError
-from mfcp.methods.base import FinetuneRules, Method, Trained, register_members
-from mfcp.methods.pretrain import Pretrained, PretrainRules, lessons, pretrain
+from mfcp.methods.base import FinetuneSettings, Method, Trained, register_members
+from mfcp.methods.pretrain import Pretrained, PretrainSettings, pretrain, training_data
 from mfcp.predictors import gaussian_process
 from mfcp.predictors.cross_fitted import CrossFitted
 from mfcp.predictors.forecast import Forecaster, Mixture
@@ -33,7 +33,7 @@ def setting():
 
 @pytest.fixture(scope="module")
 def known(setting):
-    return lessons(setting, 3)
+    return training_data(setting, 3)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ class TestContract:
 
     def test_a_seed_does_not_depend_on_its_company(self, fitted, setting, name):
         alone = toy_setting(seeds=(1,))
-        own = MEMBERS[name].fit(lessons(alone, 3))
+        own = MEMBERS[name].fit(training_data(alone, 3))
         for one, two in zip(predict(own.model, alone.Z), predict(fitted[name].model, setting.Z), strict=True):
             np.testing.assert_allclose(one[0], two[1], rtol=1e-3, atol=1e-3)
 
@@ -147,16 +147,16 @@ def test_a_mixture_is_the_mean_of_log_times_and_probabilities(setting, fitted):
 
 @pytest.fixture(scope="module")
 def base(setting):
-    rules = PretrainRules(
+    settings = PretrainSettings(
         predictor=Mlp(hidden=6), training=TRAINING, folds=3, forecasts={k: v.spec() for k, v in MEMBERS.items()}
     )
-    return pretrain(setting, rules)
+    return pretrain(setting, settings)
 
 
 def test_forecasts_survive_the_disk_with_their_pretraining(setting, base, tmp_path):
     base.save(tmp_path, "A")
     back = Pretrained.load(tmp_path, "A", setting)
-    assert back.rules == base.rules
+    assert back.settings == base.settings
     for name, forecast in base.forecasts.items():
         np.testing.assert_array_equal(back.forecasts[name].log_time, forecast.log_time)
         for one, two in zip(
@@ -167,7 +167,7 @@ def test_forecasts_survive_the_disk_with_their_pretraining(setting, base, tmp_pa
 
 def test_a_method_of_forecasts_survives_the_disk(setting, base, tmp_path):
     row = {"kind": "two_stage", "forecasts": list(MEMBERS), "rule": "expected_cost"}
-    trained = Method.parse(row).fit(setting, base, FinetuneRules())
+    trained = Method.parse(row).fit(setting, base, FinetuneSettings())
     assert (trained.calibration.log_sd > 0).all()
     trained.save(tmp_path, "A", setting)
     rounds = setting.rounds("test", 20)
@@ -177,4 +177,4 @@ def test_a_method_of_forecasts_survives_the_disk(setting, base, tmp_path):
 def test_an_unknown_forecast_names_what_there_is(setting, base):
     row = {"kind": "two_stage", "forecasts": ["oracle"]}
     with pytest.raises(SettingsError, match=r"pretrain\.forecasts lacks 'oracle'.*gaussian_process"):
-        Method.parse(row).fit(setting, base, FinetuneRules())
+        Method.parse(row).fit(setting, base, FinetuneSettings())

@@ -8,16 +8,16 @@ import pandas as pd
 import pytest
 from platform_log import CLUSTERS, small_log, small_release, small_settings
 
-from mfcp.data.featurize import PoolFeatures
-from mfcp.data.pool import build_pool
-from mfcp.data.study import Scale
+from mfcp.data.pool.building import build_pool
 from mfcp.errors import DataError, SettingsError
 from mfcp.matching import MatchingProblem, solve
 from mfcp.matching.problem import makespan, reliability
 from mfcp.release.decision import decide
 from mfcp.release.fitting import fit_release
 from mfcp.release.model import Release
-from mfcp.tasks.features import features_as
+from mfcp.study.featurize import PoolFeatures
+from mfcp.study.scaling import Scale
+from mfcp.tasks.features.descriptors import features_as
 
 TABLES = small_log()
 
@@ -79,7 +79,7 @@ def test_predictions_are_near_the_truth_of_the_formula(release):
 def test_features_of_a_log_s_own_tasks_are_those_of_its_pool():
     settings = small_settings()
     pool = build_pool(TABLES, settings.section("pool"), seed=0)
-    from mfcp.tasks.encoder import GnnEncoder
+    from mfcp.tasks.features.encoder import GnnEncoder
 
     encoded = PoolFeatures.of(TABLES, pool, GnnEncoder(steps=3, graphs=2)).encode(np.arange(len(pool.task_id)) < 60, 0)
     own = TABLES["tasks"].set_index("task_id").loc[pool.source_task].reset_index()
@@ -104,7 +104,9 @@ def test_a_decision_is_the_rule_s_plan_with_a_valid_bound(release):
     tables = unseen(6)
     decision = decide(release, tables)
     belief = release.predict(tables)
-    expected = release.trained.method.rule.plan(belief, knob=float(release.trained.knob[0]), price=release.price)[0]
+    expected = release.trained.method.rule.plan(
+        belief, parameter=float(release.trained.parameter[0]), price=release.price
+    )[0]
     assert decision.assignment.tolist() == expected.tolist()
     problem = belief.problem()
     assert decision.makespan == pytest.approx(makespan(expected[None], problem.T)[0])

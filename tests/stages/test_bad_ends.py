@@ -14,7 +14,7 @@ import pytest
 import yaml
 from running import until
 
-from mfcp.data.schema import SCHEMA
+from mfcp.data.log.schema import SCHEMA
 from mfcp.files import replacing_folder
 
 IGNORED = Path(__file__).parents[2] / ".dvcignore"

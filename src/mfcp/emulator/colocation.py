@@ -10,12 +10,10 @@ from importlib import resources
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from mfcp.arrays import Floats
 from mfcp.emulator.failures import USABLE_MEMORY
 from mfcp.emulator.step import Steps
-
-Floats = NDArray[np.float64]
 
 
 def zeta_of_pairs(accelerators: list[str]) -> tuple[Floats, Floats]:

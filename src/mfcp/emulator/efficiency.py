@@ -2,8 +2,8 @@
 
     step = Σ_c (work_c R_c + launch_c N_c) + optimizer O + loop
 
-R_c are the roofline seconds of the forward operators of class c and N_c how many there are (`mfcp.tasks.roofline`), O
-the seconds in which the memory could carry weights, gradients and optimizer state, `loop` what a step costs whatever
+R_c are the roofline seconds (`mfcp.tasks.timing.roofline`) of the forward operators of class c, N_c their number,
+O the seconds in which the memory could carry weights, gradients and optimizer state, `loop` what a step costs whatever
 is in it. So `work` and `launch` of training steps hold the backward pass, too. `efficiencies.csv` has them for kinds of
 hardware and some accelerators, fitted to measured training steps by `benchmarks/emulator.py --write`; a platform's own
 logs give better ones (`mfcp calibrate`).
@@ -18,15 +18,13 @@ from typing import IO
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from mfcp.arrays import Floats
 from mfcp.errors import DataError
 from mfcp.files import replacing
-from mfcp.tasks.distinct import DistinctOperators
-from mfcp.tasks.operators import CLASS_NAMES
-from mfcp.tasks.roofline import LAUNCH, class_parts, fit_factors
-
-Floats = NDArray[np.float64]
+from mfcp.tasks.graphs.distinct import DistinctOperators
+from mfcp.tasks.graphs.operators import CLASS_NAMES
+from mfcp.tasks.timing.roofline import LAUNCH, class_parts, fit_factors
 
 _OPTIMIZER, _LOOP = "optimizer", "loop"
 _LOOP_S = 1e-3

@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from mfcp.arrays import Bools, Floats, Ints
 
 USABLE_MEMORY = 0.97
 _QUANTILES = 201
@@ -40,7 +38,7 @@ class Outcomes:
     limit: Floats  # (M,) seconds
 
     @property
-    def fits(self) -> NDArray[np.bool_]:
+    def fits(self) -> Bools:
         """Whether the task fits the accelerator's memory and its time there is known, (n, M)."""
         return (self.memory < 1) & np.isfinite(self.duration)
 

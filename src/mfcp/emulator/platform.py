@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from mfcp.arrays import Floats, Ints
 from mfcp.emulator import efficiency, hardware, step, zoo
 from mfcp.emulator.architectures import STATE_BYTES
 from mfcp.emulator.colocation import draw_pairs
@@ -17,7 +17,7 @@ from mfcp.emulator.failures import Outcomes, draw_outages, memory_risk, until_ou
 from mfcp.emulator.measured import Measured
 from mfcp.emulator.settings import EmulatorSettings
 from mfcp.errors import SettingsError
-from mfcp.tasks.graphs import build_graphs
+from mfcp.tasks.graphs.operator_graphs import build_graphs
 
 START = pd.Timestamp("2026-01-05")
 LEAST_CLUSTERS = 4
@@ -160,9 +160,9 @@ def _check_names(
 def _drifted(
     settings: EmulatorSettings,
     platform: pd.DataFrame,
-    moment: NDArray[np.float64],
-    cluster: NDArray[np.int64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    moment: Floats,
+    cluster: Ints | None = None,
+) -> tuple[Floats, Floats]:
     """Factors on step times and hazards at each moment (seconds) of its cluster, by default of all in turn."""
     at = np.arange(len(platform)) if cluster is None else cluster
     slowdown, hazard = np.ones(len(at)), np.ones(len(at))
@@ -200,10 +200,10 @@ def _outages(
     platform: pd.DataFrame,
     outcomes: Outcomes,
     length: float,
-    cluster: NDArray[np.int64],
-    moment: NDArray[np.float64],
+    cluster: Ints,
+    moment: Floats,
     seed: int,
-) -> NDArray[np.float64]:
+) -> Floats:
     """(R,) seconds from each run's start to the next outage of its owner, which all clusters of the owner share."""
     wait = np.full(len(cluster), np.inf)
     owners = platform["owner"].to_numpy(str)
@@ -216,7 +216,7 @@ def _outages(
     return wait
 
 
-def _history(settings: EmulatorSettings, outcomes: Outcomes, rng: np.random.Generator) -> NDArray[np.int64]:
+def _history(settings: EmulatorSettings, outcomes: Outcomes, rng: np.random.Generator) -> Ints:
     """How often each pair ran, (n, M): some pairs never, those out of memory only until users gave up."""
     fits, known = outcomes.fits, np.isfinite(outcomes.duration)
     counts = rng.integers(settings.runs[0], settings.runs[1] + 1, fits.shape)
@@ -231,7 +231,7 @@ def _runs(
     settings: EmulatorSettings,
     tasks: pd.DataFrame,
     platform: pd.DataFrame,
-    seconds: NDArray[np.float64],
+    seconds: Floats,
     outcomes: Outcomes,
     seed: int,
 ) -> pd.DataFrame:

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from mfcp.arrays import Bools, Floats
 from mfcp.emulator import hardware
 from mfcp.emulator.efficiency import Efficiency, step_parts
-from mfcp.tasks.distinct import DistinctOperators
-from mfcp.tasks.graphs import OperatorGraphs
-from mfcp.tasks.operators import CLASS_NAMES
-
-Floats = NDArray[np.float64]
+from mfcp.tasks.graphs.distinct import DistinctOperators
+from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
+from mfcp.tasks.graphs.operators import CLASS_NAMES
 
 OVERLAP = 0.5  # share of a step behind which gradients may travel: the backward pass without its first bucket
 MESSAGE_S = 40e-6  # latency of one all-reduce bucket per doubling of accelerators, an assumption
@@ -90,7 +88,7 @@ def training_steps(
     return Steps(np.maximum(device + np.maximum(message - OVERLAP * device, 0.0), host), footprint)
 
 
-def optimizer_bytes(params: Floats, state: Floats, mixed: NDArray[np.bool_]) -> Floats:
+def optimizer_bytes(params: Floats, state: Floats, mixed: Bools) -> Floats:
     """Bytes that a step of the optimizer moves: weights, gradients and state read, weights and state written.
 
     Args:
@@ -102,9 +100,7 @@ def optimizer_bytes(params: Floats, state: Floats, mixed: NDArray[np.bool_]) -> 
     return result
 
 
-def training_bytes(
-    params: Floats, state: Floats, written: Floats, batch: Floats, mixed: NDArray[np.bool_] | bool
-) -> Floats:
+def training_bytes(params: Floats, state: Floats, written: Floats, batch: Floats, mixed: Bools | bool) -> Floats:
     """Bytes of one accelerator in training: weights, gradients, optimizer state and kept activations.
 
     Args:

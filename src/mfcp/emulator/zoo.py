@@ -96,7 +96,7 @@ def capture_all(
     chosen: Iterable[Variant], *, classes: Mapping[int, int] = CLASSES
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The `nodes` and `edges` tables of these variants, one after another; `classes` as for `build`."""
-    from mfcp.tasks.capture import capture
+    from mfcp.tasks.capture.model_graph import capture
 
     nodes, edges = [], []
     for variant in chosen:

@@ -8,33 +8,35 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mfcp.data.featurize import FeaturizeRules, featurize
-from mfcp.data.pool import PoolRules, TaskPool, build_pool
-from mfcp.data.study import RoundRules
-from mfcp.data.tables import Tables
+from mfcp.data.log.tables import Tables
+from mfcp.data.pool.building import PoolSettings, build_pool
+from mfcp.data.pool.task_pool import TaskPool
 from mfcp.evaluation.compare import Summary, summarise
-from mfcp.evaluation.metrics import EvaluateRules, evaluate
-from mfcp.methods.base import FinetuneRules, Method, Trained
-from mfcp.methods.pretrain import PretrainRules, epochs, pretrain
+from mfcp.evaluation.metrics import EvaluateSettings, evaluate
+from mfcp.methods.base import FinetuneSettings, Method, Trained
+from mfcp.methods.pretrain import PretrainSettings, epochs, pretrain
 from mfcp.progress import progress
+from mfcp.study.featurize import FeaturizeSettings, featurize
+from mfcp.study.reference import solved_setting
+from mfcp.study.setting import RoundSettings
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchmarkSettings:
     """Everything a benchmark is told; the sections of params.yaml."""
 
-    pool: PoolRules
-    featurize: FeaturizeRules
-    matching: RoundRules
-    pretrain: PretrainRules
-    finetune: FinetuneRules
+    pool: PoolSettings
+    featurize: FeaturizeSettings
+    matching: RoundSettings
+    pretrain: PretrainSettings
+    finetune: FinetuneSettings
     methods: Mapping[str, Method]
-    evaluate: EvaluateRules
+    evaluate: EvaluateSettings
     seed: int = 0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BenchmarkResult:
     """What a benchmark found.
 
     Attributes:
@@ -51,14 +53,14 @@ class Outcome:
     pool: TaskPool
 
 
-def benchmark(tables: Tables, plan: Plan) -> Outcome:
+def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
     """Pool, featurize, pretrain, fit every method and judge it, setting by setting."""
     pool = build_pool(tables, plan.pool, seed=plan.seed)
     with progress("featurize", len(plan.featurize.seeds)) as advance:
         study = featurize(tables, pool, plan.featurize, advance=advance)
     rounds, seeds, history = [], [], {}
     for name in study.settings:
-        setting = study.setting(name, plan.matching, price=plan.evaluate.shortfall_price)
+        setting = solved_setting(study, name, plan.matching, price=plan.evaluate.shortfall_price)
         with progress(f"{name}: pretrain", epochs(plan.pretrain)) as advance:
             base = pretrain(setting, plan.pretrain, advance=advance)
         trained: dict[str, Trained] = {}
@@ -72,4 +74,4 @@ def benchmark(tables: Tables, plan: Plan) -> Outcome:
         seeds.append(per_seed)
     all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
     summary = summarise(all_rounds, all_seeds, bootstrap=plan.evaluate.bootstrap)
-    return Outcome(summary, all_rounds, all_seeds, history, pool)
+    return BenchmarkResult(summary, all_rounds, all_seeds, history, pool)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mfcp.arrays import Floats
 from mfcp.errors import DataError
-from mfcp.evaluation.metrics import BASELINE, METRICS, RELATIVE
-from mfcp.matching.problem import Floats
+from mfcp.evaluation.metric_table import BASELINE, METRICS, RELATIVE
 
 POOLED = "pooled"  # the row over all settings
 RATIOS = {"vs_tsm": "penalised_excess", "regret_vs_tsm": "regret"}

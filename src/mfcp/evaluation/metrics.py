@@ -6,22 +6,21 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.study import Setting
+from mfcp.arrays import Floats, Ints
+from mfcp.evaluation.metric_table import BASELINE, LEVELS, RELATIVE
 from mfcp.matching.planning import solve, solve_or_fall_back
-from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, busy, reliability
+from mfcp.matching.problem import SLACK, MatchingProblem, busy, reliability
 from mfcp.matching.regret import penalised_cost, regret
 from mfcp.methods.base import Trained
+from mfcp.study.setting import Setting
 
-BASELINE = "tsm"  # the method that ratios are taken to
 
-
-class EvaluateRules(BaseModel):
+class EvaluateSettings(BaseModel):
     """Section `evaluate` of params.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,45 +31,6 @@ class EvaluateRules(BaseModel):
         tuple(round(0.005 * k, 4) for k in range(-20, 21)),
         description="margins on gamma among which methods are brought to equal violation",
     )
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A row of the metric table.
-
-    Attributes:
-        unit: as printed.
-        better: which direction is better.
-        meaning: one line for documents and figures.
-    """
-
-    unit: str
-    better: Literal["low", "high"]
-    meaning: str
-
-
-METRICS = {
-    "penalised_excess": Metric("-", "low", "cost of the plan over the least cost of any plan (headline)"),
-    "regret": Metric("s/task", "low", "extra makespan per task over the exact optimum, Eq. (6)"),
-    "relative_regret": Metric("-", "low", "extra makespan over optimal makespan, summed over rounds"),
-    "regret_equal_violation": Metric("-", "low", "relative regret at the baseline's violation rate"),
-    "regret_equal_shortfall": Metric("-", "low", "relative regret at the baseline's mean shortfall"),
-    "reliability": Metric("-", "high", "mean true success probability of the plan"),
-    "violation_rate": Metric("-", "low", "share of rounds below gamma"),
-    "shortfall": Metric("-", "low", "mean missing reliability"),
-    "utilization": Metric("-", "high", "busy time over M times the makespan"),
-}
-# Metrics that are ratios of sums over a seed's rounds, by the makespan that is held against the optimal one.
-RELATIVE = {
-    "relative_regret": "makespan",
-    "regret_equal_violation": "makespan_equal_violation",
-    "regret_equal_shortfall": "makespan_equal_shortfall",
-}
-# What methods are brought to equal levels of, by the metric that is then told; of missing reliabilities (R,).
-LEVELS: dict[str, Callable[[Floats], float]] = {
-    "regret_equal_violation": lambda missing: float((missing > 0).mean()),
-    "regret_equal_shortfall": lambda missing: float(missing.mean()),
-}
 
 
 @dataclass(frozen=True)
@@ -126,34 +86,36 @@ def round_metrics(plan: Ints, reference: Reference, *, price: float) -> dict[str
     }
 
 
-def evaluate(setting: Setting, trained: dict[str, Trained], rules: EvaluateRules) -> tuple[pd.DataFrame, pd.DataFrame]:
+def evaluate(
+    setting: Setting, trained: dict[str, Trained], settings: EvaluateSettings
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Judge every method on the same test rounds.
 
     Args:
         setting: one setting with its truth.
         trained: label → what the method learned; `BASELINE` among them for the fair comparisons.
-        rules: how many rounds, which margins; without any margin there are no fair comparisons.
+        settings: how many rounds, which margins; without any margin there are no fair comparisons.
 
     Returns:
         rounds: one row per (setting, method, seed, round) with the metrics of `round_metrics`, and the makespans at
             the baseline's violation rate and shortfall.
-        seeds: one row per (setting, method, seed) with every metric of `METRICS`.
+        seeds: one row per (setting, method, seed) with every metric of `metric_table.METRICS`.
     """
-    reference = Reference.of(setting, rules.rounds)
-    fair = BASELINE in trained and rules.margins
+    reference = Reference.of(setting, settings.rounds)
+    fair = BASELINE in trained and settings.margins
     missing = {label: _missing(model, setting) for label, model in trained.items()} if fair else {}
     wanted = [own(0.0) for own in missing[BASELINE]] if fair else []
     tables = []
     for label, model in trained.items():
         plans = _Plans(model, setting, reference.rounds)
         table = pd.DataFrame(round_metrics(plans.at(), reference, price=setting.price))
-        table.insert(0, "round", np.tile(np.arange(rules.rounds), len(setting.seeds)))
-        table.insert(0, "seed", np.repeat(setting.seeds, rules.rounds))
+        table.insert(0, "round", np.tile(np.arange(settings.rounds), len(setting.seeds)))
+        table.insert(0, "seed", np.repeat(setting.seeds, settings.rounds))
         table.insert(0, "method", label)
         table.insert(0, "setting", setting.name)
         each = list(zip(missing[label], wanted, strict=True)) if fair else []
         for name, level in LEVELS.items() if fair else ():
-            margins = [equalising_margin(own, level, level(target), rules.margins) for own, target in each]
+            margins = [equalising_margin(own, level, level(target), settings.margins) for own, target in each]
             table[RELATIVE[name]] = busy(plans.at(margins), reference.truth.T, reference.truth.zeta).max(axis=-1)
         tables.append(table)
     rounds = pd.concat(tables, ignore_index=True)
@@ -161,7 +123,7 @@ def evaluate(setting: Setting, trained: dict[str, Trained], rules: EvaluateRules
 
 
 def per_seed(rounds: pd.DataFrame) -> pd.DataFrame:
-    """One row per (setting, method, seed) with every metric of `METRICS` that the rounds allow."""
+    """One row per (setting, method, seed) with every metric of `metric_table.METRICS` that the rounds allow."""
     means = rounds.groupby(["setting", "method", "seed"], sort=False).mean().reset_index()
     for name, makespan in RELATIVE.items():
         if makespan in means:
@@ -175,7 +137,7 @@ def validation_excess(setting: Setting, trained: dict[str, Trained]) -> pd.DataF
     Returns:
         One row per (setting, method, seed) with `penalised_excess`.
     """
-    reference = Reference.of(setting, setting.rules.validation_rounds, "validation")
+    reference = Reference.of(setting, setting.matching.validation_rounds, "validation")
     tables = []
     for label, model in trained.items():
         values = round_metrics(model.plan(setting, reference.rounds), reference, price=setting.price)
@@ -200,7 +162,7 @@ class _Plans:
 
 def _missing(model: Trained, setting: Setting) -> list[Callable[[float], Floats]]:
     """Of each seed, margin → missing reliability (R,) of its plans for the validation rounds, under the labels."""
-    rounds = setting.rounds("validation", setting.rules.validation_rounds)
+    rounds = setting.rounds("validation", setting.matching.validation_rounds)
     truth, count = setting.problem(rounds), rounds.shape[1]
     plans = _Plans(model, setting, rounds)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mfcp.evaluation.compare import POOLED
-from mfcp.evaluation.metrics import BASELINE, METRICS
+from mfcp.evaluation.metric_table import BASELINE, METRICS
 from mfcp.files import replacing
 
 if TYPE_CHECKING:

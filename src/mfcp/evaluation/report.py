@@ -10,11 +10,11 @@ from mfcp.evaluation.table import markdown
 from mfcp.files import replacing, write_json
 
 if TYPE_CHECKING:
-    from mfcp.evaluation.benchmark import Outcome
+    from mfcp.evaluation.benchmark import BenchmarkResult
     from mfcp.evaluation.compare import Summary
 
 
-def write_outcome(outcome: Outcome, folder: Path) -> None:
+def write_outcome(outcome: BenchmarkResult, folder: Path) -> None:
     """Everything about an in-memory benchmark in one folder."""
     write_json(folder / "metrics.json", outcome.summary)
     with replacing(folder / "rounds.parquet") as path:

@@ -9,11 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mfcp.matching.gradients import Gradient, Implicit, Unrolled, ZerothOrder
     from mfcp.matching.planning import solve, solve_or_fall_back
     from mfcp.matching.problem import MatchingProblem, Solution
-    from mfcp.matching.relaxation import relaxed_matching, relaxed_solution
-    from mfcp.matching.solvers import RelaxedSolution, Status
+    from mfcp.matching.relaxed.argmin import RelaxedSolution, Status
+    from mfcp.matching.relaxed.gradients import Gradient, Implicit, Unrolled, ZerothOrder
+    from mfcp.matching.relaxed.relaxed_plan import relaxed_matching, relaxed_solution
     from mfcp.matching.speedup import SpeedUp
 
 _HOMES = {
@@ -24,15 +24,15 @@ _HOMES = {
     "Solution": "problem",
     "solve": "planning",
     "solve_or_fall_back": "planning",
-    "Gradient": "gradients",
-    "Implicit": "gradients",
-    "Unrolled": "gradients",
-    "ZerothOrder": "gradients",
+    "Gradient": "relaxed.gradients",
+    "Implicit": "relaxed.gradients",
+    "Unrolled": "relaxed.gradients",
+    "ZerothOrder": "relaxed.gradients",
     "SpeedUp": "speedup",
-    "relaxed_matching": "relaxation",
-    "relaxed_solution": "relaxation",
-    "RelaxedSolution": "solvers",
-    "Status": "solvers",
+    "relaxed_matching": "relaxed.relaxed_plan",
+    "relaxed_solution": "relaxed.relaxed_plan",
+    "RelaxedSolution": "relaxed.argmin",
+    "Status": "relaxed.argmin",
 }
 
 __all__ = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.matching.problem import Floats, Ints, MatchingProblem
+from mfcp.arrays import Floats, Ints
+from mfcp.matching.problem import MatchingProblem
 
 
 def span_bound(problem: MatchingProblem) -> Floats:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfcp.matching.exact import all_plans
+from mfcp.arrays import Bools, Floats, Ints
+from mfcp.matching.integer.enumeration import all_plans
 from mfcp.matching.planning import FALLBACK_PRICE, QUICK_TASKS, quick, solve, solve_or_fall_back
-from mfcp.matching.problem import SLACK, Bools, Floats, Ints, MatchingProblem
+from mfcp.matching.problem import SLACK, MatchingProblem
 
 _CHUNK = 1_000_000  # (rounds, plans) entries worked on at once
 _FEW = 5000  # plans up to which all are looked at: some milliseconds, as the search takes
@@ -204,8 +205,8 @@ def _improved(
     moments: Moments, start: Ints, unit: Floats, charge: Floats, quantile: float | None
 ) -> tuple[Ints, Floats, Bools]:
     """Plans (B, N), costs (B,) and whether the quantile's constraint is met (B,), by the compiled search."""
-    from mfcp.matching.compiled_expected import improve_range
-    from mfcp.matching.fast import over_rounds
+    from mfcp.matching.kernels.expected_cost import improve_range
+    from mfcp.matching.relaxed.compiled import over_rounds
 
     B, M, N = moments.time.shape
     given = (*kernel_inputs(moments), np.array(moments.gamma, np.float64), np.array(unit, np.float64))

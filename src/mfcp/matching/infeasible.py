@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfcp.matching import exact, milp
+from mfcp.errors import InfeasibleError
+from mfcp.matching.integer import enumeration, milp
 from mfcp.matching.planning import solve
 from mfcp.matching.problem import SLACK, MatchingProblem, Objective, violations
 
@@ -123,8 +124,8 @@ def explain_infeasible(problem: MatchingProblem, round: int = 0, *, time_limit: 
 def _excess(problem: MatchingProblem, name: str, time_limit: float) -> Excess:
     """The least excess of one constraint over all plans that meet the others."""
     problem = problem.reopened() if name == "deadline" else problem
-    if exact.few_plans(problem):
-        plans, _ = exact.all_plans(problem.clusters, problem.tasks)
+    if enumeration.few_plans(problem):
+        plans, _ = enumeration.all_plans(problem.clusters, problem.tasks)
         found = violations(problem.flat().take(np.zeros(len(plans), int)), plans)
         met = np.all([excess == 0 for other, excess in found.items() if other != name], axis=0)
         least = float(found[name][met].min(initial=np.inf))
@@ -153,3 +154,15 @@ def _shortfall(problem: MatchingProblem, time_limit: float) -> Excess:
     solution = solve(failing, engine, time_limit=time_limit)
     least, reached = (gamma - 1.0 + np.array([solution.lower_bound, solution.objective]) / problem.tasks).tolist()
     return Excess(max(reached if solution.status == "optimal" else least, 0.0), max(reached, 0.0))
+
+
+def require_feasible(problem: MatchingProblem) -> None:
+    """Raise where gamma is above what any plan reaches.
+
+    Raises:
+        InfeasibleError: names the first such round with both numbers, and with what the other constraints allow.
+    """
+    short = np.ravel(problem.reachable_gamma() < problem.gamma - SLACK)
+    if short.any():
+        where = int(np.argmax(short))
+        raise InfeasibleError(explain_infeasible(problem, where).message)

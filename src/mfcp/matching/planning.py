@@ -9,18 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mfcp.errors import InfeasibleError, SolverError
+from mfcp.arrays import Ints
+from mfcp.errors import SolverError
 from mfcp.matching.engines.base import Engine
-from mfcp.matching.exact import few_plans
-from mfcp.matching.problem import (
-    SLACK,
-    Ints,
-    MatchingProblem,
-    Solution,
-    makespan,
-    objective_value,
-    violations,
-)
+from mfcp.matching.integer.enumeration import few_plans
+from mfcp.matching.problem import MatchingProblem, Solution, makespan, objective_value, violations
 from mfcp.registry import import_members
 
 PROVEN = 1e-6  # relative gap at which a plan counts as optimal: what HiGHS proves
@@ -124,20 +117,6 @@ def quick(problem: MatchingProblem) -> str | dict[str, Any]:
     if few_plans(problem):
         return "auto"
     return _QUICK_SEARCH if problem.tasks <= QUICK_TASKS else _QUICK_DUAL
-
-
-def require_feasible(problem: MatchingProblem) -> None:
-    """Raise where gamma is above what any plan reaches.
-
-    Raises:
-        InfeasibleError: names the first such round with both numbers, and with what the other constraints allow.
-    """
-    short = np.ravel(problem.reachable_gamma() < problem.gamma - SLACK)
-    if short.any():
-        from mfcp.matching.infeasible import explain_infeasible
-
-        where = int(np.argmax(short))
-        raise InfeasibleError(explain_infeasible(problem, where).message)
 
 
 def _verify(problem: MatchingProblem, plans: Ints, engine: str, *, soft: bool) -> None:

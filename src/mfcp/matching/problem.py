@@ -16,11 +16,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.errors import DataError, InfeasibleError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 SLACK = 1e-9  # of mean reliability, and of any limit or deadline, may be missed: rounding of the sums, nothing more
 _CONSTRAINTS = ("allowed", "reliability", "deadline")  # what `violations` names besides the capacities
@@ -269,7 +266,7 @@ class Solution:
     assignment: Ints
     makespan: Floats
     lower_bound: Floats
-    status: NDArray[np.str_]
+    status: Texts
     seconds: float
     engine: str
     objective: Floats = field(default_factory=lambda: np.array(np.inf))

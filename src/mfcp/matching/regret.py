@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, makespan, reliability
+from mfcp.arrays import Floats, Ints
+from mfcp.matching.problem import SLACK, MatchingProblem, makespan, reliability
 
 
 def regret(assignment: Ints, optimal: Ints, T: Floats, zeta: Floats | None = None) -> Floats:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mfcp.arrays import Floats
 from mfcp.errors import DataError, SettingsError
-from mfcp.matching.problem import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,25 +12,26 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.study import Setting, gather
+from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing, write_json
-from mfcp.matching.problem import Floats, Ints
 from mfcp.methods.pretrain import Pretrained
+from mfcp.methods.training_curves import PREFIX, curves_in
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration
-from mfcp.predictors.forecast import Forecaster, Known, Mixture
+from mfcp.predictors.forecast import Forecaster, Mixture, OracleForecast
 from mfcp.predictors.heads import Heads
 from mfcp.registry import FamilyField, Registered, import_members
 from mfcp.rules.base import Belief, Rule
 from mfcp.rules.point import Point
+from mfcp.study.setting import Setting, gather
 from mfcp.threads import one_thread
 
-Learned = Heads | Mixture | Known
+Learned = Heads | Mixture | OracleForecast
 """What predicts: heads that decisions are descended through, a mean of forecasts, or the truth."""
 
 
-class FinetuneRules(BaseModel):
+class FinetuneSettings(BaseModel):
     """Section `finetune` of params.yaml: how decision-focused methods go on from the pretrained heads."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,7 +53,7 @@ class Method(Registered):
 
     @abstractmethod
     def learn(
-        self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
+        self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """Predictors of every seed, and the curves (S, checks) of what was watched."""
 
@@ -61,23 +62,28 @@ class Method(Registered):
         nothing = np.zeros((len(setting.seeds), setting.clusters))
         return Calibration(nothing, nothing)
 
-    def steps(self, rules: FinetuneRules) -> int:
+    def steps(self, settings: FinetuneSettings) -> int:
         """How often `learn` calls `advance`."""
         return 0
 
     @one_thread()
     def fit(
-        self, setting: Setting, base: Pretrained, rules: FinetuneRules, *, advance: Callable[[], Any] = lambda: None
+        self,
+        setting: Setting,
+        base: Pretrained,
+        settings: FinetuneSettings,
+        *,
+        advance: Callable[[], Any] = lambda: None,
     ) -> Trained:
         """Learn, calibrate, and tune the rule on validation rounds.
 
         Args:
             setting: labels, features, splits and gamma.
             base: pretrained heads and their calibration.
-            rules: the budget of decision-focused training, the same for all.
+            settings: the budget of decision-focused training, the same for all.
             advance: called once per step.
         """
-        heads, history = self.learn(setting, base, rules, advance)
+        heads, history = self.learn(setting, base, settings, advance)
         trained = Trained(self, heads, self.spread(setting, base, heads), np.zeros(len(setting.seeds)), history)
         return trained.tuned(setting)
 
@@ -90,14 +96,14 @@ class Trained:
         method: the method with its fields.
         heads: a bank with one member per seed, or a mixture of forecasts.
         calibration: (S, M) spreads.
-        knob: (S,) the rule's knob, chosen on validation rounds.
+        parameter: (S,) the rule's parameter, chosen on validation rounds.
         history: name → (S, checks) curves.
     """
 
     method: Method
     heads: Learned
     calibration: Calibration
-    knob: Floats
+    parameter: Floats
     history: dict[str, np.ndarray]
     _last: list[Any] = field(default_factory=list, repr=False, compare=False)
 
@@ -133,26 +139,26 @@ class Trained:
 
     def decide(self, setting: Setting, s: int, belief: Belief, margin: float = 0.0) -> Ints:
         """(R, N) plans of the s-th seed for its belief about R rounds; `margin` is added to gamma."""
-        return self.method.rule.plan(belief, knob=float(self.knob[s]), price=setting.price, margin=margin)
+        return self.method.rule.plan(belief, parameter=float(self.parameter[s]), price=setting.price, margin=margin)
 
     def tuned(self, setting: Setting) -> Trained:
-        """The same with the rule's knob chosen on each seed's validation rounds."""
-        rounds = setting.rounds("validation", setting.rules.validation_rounds)
+        """The same with the rule's parameter chosen on each seed's validation rounds."""
+        rounds = setting.rounds("validation", setting.matching.validation_rounds)
         truth = setting.problem(rounds)
         count = rounds.shape[1]
-        knob = [
+        parameter = [
             self.method.rule.tune(belief, truth.take(np.arange(s * count, (s + 1) * count)), price=setting.price)
             for s, belief in enumerate(self.beliefs(setting, rounds))
         ]
-        return Trained(self.method, self.heads, self.calibration, np.array(knob), self.history, self._last)
+        return Trained(self.method, self.heads, self.calibration, np.array(parameter), self.history, self._last)
 
     def save(self, folder: Path, name: str, setting: Setting) -> None:
         """Write `<name>.safetensors` and `<name>.json` in a folder; no pickle."""
         from safetensors.numpy import save_file
 
         arrays = {f"heads.{key}": value.numpy() for key, value in self.heads.state_dict().items()}
-        arrays |= {f"history.{key}": value for key, value in self.history.items()}
-        arrays |= {"log_sd": self.calibration.log_sd, "a_sd": self.calibration.a_sd, "knob": self.knob}
+        arrays |= {f"{PREFIX}{key}": value for key, value in self.history.items()}
+        arrays |= {"log_sd": self.calibration.log_sd, "a_sd": self.calibration.a_sd, "parameter": self.parameter}
         with replacing(Path(folder) / f"{name}.safetensors") as path:
             save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
         content = {
@@ -167,7 +173,7 @@ class Trained:
     def _predictor(self) -> dict[str, Any]:
         if isinstance(self.heads, Heads):
             return {"predictor": self.heads.predictor.spec()}
-        if isinstance(self.heads, Known):
+        if isinstance(self.heads, OracleForecast):
             return {}
         return {"forecasts": {name: own.spec() for name, own in self.heads.forecasters.items()}}
 
@@ -188,9 +194,8 @@ class Trained:
             arrays = load_file(path)
             state = {k.removeprefix("heads."): torch.as_tensor(v) for k, v in arrays.items() if k.startswith("heads.")}
             heads = _restored(content, state)
-            history = {k.removeprefix("history."): v for k, v in arrays.items() if k.startswith("history.")}
             calibration = Calibration(arrays["log_sd"], arrays["a_sd"])
-            return Trained(Method.parse(content["method"]), heads, calibration, arrays["knob"], history)
+            return Trained(Method.parse(content["method"]), heads, calibration, arrays["parameter"], curves_in(arrays))
         except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             raise DataError(f"{path}: not a complete model ({error}); run the finetune stage again") from None
 
@@ -199,7 +204,7 @@ def _restored(content: dict[str, Any], state: dict[str, torch.Tensor]) -> Learne
     if "forecasts" in content:
         return Mixture.restored({k: Forecaster.parse(v) for k, v in content["forecasts"].items()}, state)
     if "predictor" not in content:
-        return Known(state["T"], state["A"])
+        return OracleForecast(state["T"], state["A"])
     seeds = [(seed,) for seed in content["seeds"]]
     heads = Heads(Predictor.parse(content["predictor"]), content["features"], len(content["clusters"]), seeds)
     heads.load_state_dict(state)

@@ -8,12 +8,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mfcp.data.study import Setting
-from mfcp.matching.gradients import Gradient, Implicit
-from mfcp.matching.relaxation import relaxed_solution
-from mfcp.matching.shortfall import Shortfall
+from mfcp.matching.relaxed.gradients import Gradient, Implicit
+from mfcp.matching.relaxed.relaxed_plan import relaxed_solution
+from mfcp.matching.relaxed.shortfall import Shortfall
 from mfcp.methods.finetuned import Finetuned, TrainingRounds
 from mfcp.registry import FamilyField
+from mfcp.study.setting import Setting
 
 _HARD = 0.002  # width of reliability over which the hard penalty's kink is rounded off, or it had no derivative
 

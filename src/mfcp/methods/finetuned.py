@@ -12,17 +12,18 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mfcp.data.study import Setting, gather
+from mfcp.arrays import Ints
 from mfcp.errors import SettingsError
-from mfcp.matching.problem import Ints
 from mfcp.matching.regret import penalised_cost
-from mfcp.methods.base import FinetuneRules, Learned, Method, Trained
+from mfcp.methods.base import FinetuneSettings, Learned, Method, Trained
 from mfcp.methods.pretrain import Pretrained, spread_of
 from mfcp.predictors.calibration import Calibration
 from mfcp.predictors.cross_fitted import MeanOfFolds
 from mfcp.predictors.forecast import Mixture
 from mfcp.predictors.heads import Best, Heads, Loss
 from mfcp.rules.point import Point
+from mfcp.study.reference import fastest as fastest_makespans
+from mfcp.study.setting import Setting, gather
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class TrainingRounds:
         T, A: (S, R, M, N) labels.
         allowed: (S, R, M, N) which pairs exist.
         gamma: (S, R) least mean reliability.
-        fastest: (S, R) seconds to measure makespans in, see `Setting.fastest`.
+        fastest: (S, R) seconds to measure makespans in, see `mfcp.study.reference.fastest`.
         log_sd, a_sd: (S, 1, M, 1) calibrated spread of the starting heads; 0 where the rule uses none.
     """
 
@@ -69,7 +70,7 @@ class Finetuned(Method):
 
     All seeds take their steps together, each on its own rounds: Adam, cosine decay, a clipped norm, and the
     checkpoint whose plans cost least on validation rounds, as small as those of training. Plans are there made by the
-    method's rule, or by `Point` where the rule has a knob, which is tuned only after training.
+    method's rule, or by `Point` where the rule has a parameter, which is tuned only after training.
 
     With `forecast`, an ensemble goes on: each of its networks trains on rounds of the families that it knows, and the
     mean is calibrated on what they left out, as they are then.
@@ -90,9 +91,9 @@ class Finetuned(Method):
             generators: the randomness of each seed, so that none depends on its company.
         """
 
-    def steps(self, rules: FinetuneRules) -> int:
+    def steps(self, settings: FinetuneSettings) -> int:
         """See `Method.steps`."""
-        return rules.steps
+        return settings.steps
 
     def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
         """Of networks that left out a fold, how far they are off on it; else the spread of the starting heads."""
@@ -103,7 +104,7 @@ class Finetuned(Method):
         return spread_of(setting, *_bank(learned, self.forecast).left_out(setting.Z, base.fold(setting)))
 
     def learn(
-        self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
+        self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`."""
         learned: Learned = base.copied(self.forecast) if self.forecast else base.start(setting, self.loss)
@@ -112,37 +113,42 @@ class Finetuned(Method):
             bank, fold = _bank(learned, self.forecast), base.fold(setting)
             F = int(bank.folds)
             calibration = Calibration(calibration.log_sd.repeat(F, axis=0), calibration.a_sd.repeat(F, axis=0))
-            curves = self._descend(bank.heads, setting.by_fold(fold), calibration, rules, advance)
+            curves = self._descend(bank.heads, setting.by_fold(fold), calibration, settings, advance)
             return learned, {name: values.reshape(-1, F, values.shape[1]).mean(1) for name, values in curves.items()}
         assert isinstance(learned, Heads)
-        return learned, self._descend(learned, setting, calibration, rules, advance)
+        return learned, self._descend(learned, setting, calibration, settings, advance)
 
     def _descend(
-        self, heads: Heads, setting: Setting, calibration: Calibration, rules: FinetuneRules, advance: Callable[[], Any]
+        self,
+        heads: Heads,
+        setting: Setting,
+        calibration: Calibration,
+        settings: FinetuneSettings,
+        advance: Callable[[], Any],
     ) -> dict[str, np.ndarray]:
         """Train a bank with a member per seed, in place."""
-        small = setting.at_size(rules.tasks or setting.rules.tasks)
-        rounds = small.rounds("train", rules.steps * rules.rounds)
-        fastest = small.fastest("train", rounds.shape[1])
-        optimizer = torch.optim.Adam(heads.parameters(), lr=rules.lr)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, rules.steps)
+        small = setting.at_size(settings.tasks or setting.matching.tasks)
+        rounds = small.rounds("train", settings.steps * settings.rounds)
+        fastest = fastest_makespans(small, "train", rounds.shape[1])
+        optimizer = torch.optim.Adam(heads.parameters(), lr=settings.lr)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.steps)
         validation = _Validation(self, small, calibration)
         best = Best(heads)
         best.offer(validation.cost(heads))
         generators = [torch.Generator().manual_seed(seed) for seed in setting.seeds]
         curves: dict[str, list[Tensor]] = {}
-        for step in range(rules.steps):
-            part = slice(step * rules.rounds, (step + 1) * rules.rounds)
+        for step in range(settings.steps):
+            part = slice(step * settings.rounds, (step + 1) * settings.rounds)
             drawn = TrainingRounds.of(small, heads, rounds[:, part], fastest[:, part], calibration)
             per_round, watched = self.decision_loss(drawn, small, generators)
             cost = per_round.mean(1)
             optimizer.zero_grad()
             cost.sum().backward()  # type: ignore[no-untyped-call]
-            _clip(heads, rules.clip)
+            _clip(heads, settings.clip)
             optimizer.step()
             schedule.step()
             seen = {"train.cost": cost.detach(), **watched}
-            if step % rules.check_every == rules.check_every - 1 or step == rules.steps - 1:
+            if step % settings.check_every == settings.check_every - 1 or step == settings.steps - 1:
                 seen["validation.penalised_cost"] = validation.cost(heads)
                 best.offer(seen["validation.penalised_cost"])
             for name, value in seen.items():
@@ -164,18 +170,18 @@ class _Validation:
 
     def __init__(self, method: Method, setting: Setting, calibration: Calibration) -> None:
         self.method, self.setting, self.calibration = method, setting, calibration
-        self.rule = method.rule if len(method.rule.knobs()) == 1 else Point()
-        self.rounds = setting.rounds("validation", setting.rules.validation_rounds)
+        self.rule = method.rule if len(method.rule.candidates()) == 1 else Point()
+        self.rounds = setting.rounds("validation", setting.matching.validation_rounds)
         self.truth = setting.problem(self.rounds)
-        self.unit = setting.fastest("validation", self.rounds.shape[1]).reshape(-1)
+        self.unit = fastest_makespans(setting, "validation", self.rounds.shape[1]).reshape(-1)
 
     def cost(self, heads: Heads) -> Tensor:
         """(S,) means."""
         price, seeds = self.setting.price, len(self.setting.seeds)
         trained = Trained(self.method, heads, self.calibration, np.zeros(seeds), {})
         beliefs = trained.beliefs(self.setting, self.rounds)
-        knob = self.rule.knobs()[0]
-        plans = np.concatenate([self.rule.plan(belief, knob=knob, price=price) for belief in beliefs])
+        parameter = self.rule.candidates()[0]
+        plans = np.concatenate([self.rule.plan(belief, parameter=parameter, price=price) for belief in beliefs])
         cost = penalised_cost(plans, self.truth, price=price, unit=self.unit)
         return torch.as_tensor(cost.reshape(seeds, -1).mean(1))
 

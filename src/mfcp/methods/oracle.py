@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from mfcp.data.study import Setting
-from mfcp.methods.base import FinetuneRules, Learned
+from mfcp.methods.base import FinetuneSettings, Learned
 from mfcp.methods.pretrain import Pretrained
 from mfcp.methods.two_stage import TwoStage
 from mfcp.predictors.calibration import Calibration
-from mfcp.predictors.forecast import Known
+from mfcp.predictors.forecast import OracleForecast
+from mfcp.study.setting import Setting
 
 
 class Oracle(TwoStage):
@@ -29,10 +29,10 @@ class Oracle(TwoStage):
     knows: Literal["time", "reliability", "both"] = Field("both")
 
     def learn(
-        self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
+        self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`; a table of every task."""
-        predicted, history = super().learn(setting, base, rules, advance)
+        predicted, history = super().learn(setting, base, settings, advance)
         with torch.no_grad():
             T, A = predicted(torch.as_tensor(setting.Z))
         allowed = torch.as_tensor(setting.allowed)
@@ -40,7 +40,7 @@ class Oracle(TwoStage):
             T = torch.where(allowed, torch.as_tensor(setting.T_true), T)
         if self.knows != "time":
             A = torch.where(allowed, torch.as_tensor(setting.A_true), A)
-        return Known(T, A), history
+        return OracleForecast(T, A), history
 
     def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
         """See `Method.spread`; nothing where the truth is known."""

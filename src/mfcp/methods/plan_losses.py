@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcp.data.study import Setting
 from mfcp.errors import SettingsError
-from mfcp.methods.base import FinetuneRules, Learned
+from mfcp.methods.base import FinetuneSettings, Learned
 from mfcp.methods.finetuned import Finetuned, TrainingRounds
 from mfcp.methods.pretrain import Pretrained
 from mfcp.methods.surrogates import Choice, ExpectedCosts, PlanCosts, PlanLoss, SpoPlus
 from mfcp.registry import FamilyField
 from mfcp.rules.base import Rule
 from mfcp.rules.priced import Priced
+from mfcp.study.setting import Setting
 
 # 13 MB per array for 32 rounds × 10 seeds; `perturbed` holds some ten arrays times its 16 samples: 2 GB
 MOST_PLANS = 10_000
@@ -36,20 +36,20 @@ class PlanLosses(Finetuned):
     rule: FamilyField[Rule] = Priced()
 
     def learn(
-        self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
+        self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`.
 
         Raises:
             SettingsError: more plans than fit into memory for all rounds of a step.
         """
-        M, N = setting.clusters, rules.tasks or setting.rules.tasks
+        M, N = setting.clusters, settings.tasks or setting.matching.tasks
         if M**N > MOST_PLANS:
             raise SettingsError(
                 f"method 'plan_loss' looks at all {M}^{N} plans of a round, at most {MOST_PLANS}; "
                 "lower finetune.tasks, or train by 'decision_focused'"
             )
-        return super().learn(setting, base, rules, advance)
+        return super().learn(setting, base, settings, advance)
 
     def decision_loss(
         self, rounds: TrainingRounds, setting: Setting, generators: list[torch.Generator]

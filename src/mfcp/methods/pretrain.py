@@ -12,20 +12,20 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.study import PARTS, Setting
+from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError, SettingsError
 from mfcp.files import read_json, replacing, write_json
-from mfcp.matching.problem import Floats, Ints
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration, calibrate, folds
 from mfcp.predictors.cross_fitted import CrossFitted
-from mfcp.predictors.forecast import Forecast, Forecaster, Lessons, Mixture
+from mfcp.predictors.forecast import Forecast, Forecaster, Mixture, TrainingData
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
 from mfcp.registry import FamilyField
+from mfcp.study.setting import PARTS, Setting
 from mfcp.threads import one_thread
 
 
-class PretrainRules(BaseModel):
+class PretrainSettings(BaseModel):
     """Section `pretrain` of params.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,7 +41,7 @@ class PretrainRules(BaseModel):
 class Pretrained:
     """Heads by loss with their calibration where asked for, and forecasts by name; read-only to methods."""
 
-    rules: PretrainRules
+    settings: PretrainSettings
     heads: dict[Loss, Heads]
     calibration: dict[Loss, Calibration]
     history: dict[Loss, np.ndarray]
@@ -55,7 +55,7 @@ class Pretrained:
         """
         if loss not in self.heads:
             raise SettingsError(f"pretrain.losses lacks '{loss}', which a method needs; add it")
-        copy = new_heads(setting, self.rules.predictor)
+        copy = new_heads(setting, self.settings.predictor)
         copy.load_state_dict(self.heads[loss].state_dict())
         return copy
 
@@ -77,7 +77,7 @@ class Pretrained:
         """
         own = self._named(names)
         models = {name: forecast.model for name, forecast in own.items()}
-        return Mixture({name: self.rules.forecasts[name] for name in names}, models)
+        return Mixture({name: self.settings.forecasts[name] for name in names}, models)
 
     def copied(self, name: str) -> Mixture:
         """The named forecast alone, for a method to go on from.
@@ -89,7 +89,7 @@ class Pretrained:
 
     def fold(self, setting: Setting) -> Ints:
         """(S, n) fold of each training task that was left out together, whole families; -1 for other tasks."""
-        return _left_out(setting, self.rules.folds)
+        return _left_out(setting, self.settings.folds)
 
     def left_out(self, names: tuple[str, ...]) -> tuple[Floats, Floats]:
         """(S, M, n) log times and probabilities of the mixture for training tasks, by parts that did not see them."""
@@ -118,10 +118,10 @@ class Pretrained:
             arrays |= {f"log_time.{label}": forecast.log_time, f"reliability.{label}": forecast.reliability}
         with replacing(Path(folder) / f"{name}.safetensors") as path:
             save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
-        rules = self.rules.model_dump(mode="json", exclude={"predictor", "forecasts"})
-        rules["predictor"] = self.rules.predictor.spec()
-        rules["forecasts"] = {label: forecaster.spec() for label, forecaster in self.rules.forecasts.items()}
-        write_json(Path(folder) / f"{name}.json", rules)
+        settings = self.settings.model_dump(mode="json", exclude={"predictor", "forecasts"})
+        settings["predictor"] = self.settings.predictor.spec()
+        settings["forecasts"] = {label: forecaster.spec() for label, forecaster in self.settings.forecasts.items()}
+        write_json(Path(folder) / f"{name}.json", settings)
 
     @staticmethod
     def load(folder: Path, name: str, setting: Setting) -> Pretrained:
@@ -133,22 +133,22 @@ class Pretrained:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        rules = PretrainRules(**read_json(Path(folder) / f"{name}.json"))
+        settings = PretrainSettings(**read_json(Path(folder) / f"{name}.json"))
         path = Path(folder) / f"{name}.safetensors"
         try:
             arrays = load_file(path)
             heads: dict[Loss, Heads] = {}
-            for loss in rules.losses:
-                heads[loss] = new_heads(setting, rules.predictor)
+            for loss in settings.losses:
+                heads[loss] = new_heads(setting, settings.predictor)
                 prefix = f"heads.{loss}."
                 own = {k.removeprefix(prefix): torch.as_tensor(v) for k, v in arrays.items() if k.startswith(prefix)}
                 heads[loss].load_state_dict(own)
             calibration = {
-                loss: Calibration(arrays[f"log_sd.{loss}"], arrays[f"a_sd.{loss}"]) for loss in rules.calibrated
+                loss: Calibration(arrays[f"log_sd.{loss}"], arrays[f"a_sd.{loss}"]) for loss in settings.calibrated
             }
-            history = {loss: arrays[f"history.{loss}"] for loss in rules.losses}
+            history = {loss: arrays[f"history.{loss}"] for loss in settings.losses}
             forecasts = {}
-            for label, forecaster in rules.forecasts.items():
+            for label, forecaster in settings.forecasts.items():
                 prefix = f"forecast.{label}."
                 own = {k.removeprefix(prefix): torch.as_tensor(v) for k, v in arrays.items() if k.startswith(prefix)}
                 forecasts[label] = Forecast(
@@ -156,7 +156,7 @@ class Pretrained:
                 )
         except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             raise DataError(f"{path}: not a complete model ({error}); run the pretrain stage again") from None
-        return Pretrained(rules, heads, calibration, history, forecasts)
+        return Pretrained(settings, heads, calibration, history, forecasts)
 
 
 def new_heads(setting: Setting, predictor: Predictor) -> Heads:
@@ -165,51 +165,51 @@ def new_heads(setting: Setting, predictor: Predictor) -> Heads:
 
 
 @one_thread()
-def pretrain(setting: Setting, rules: PretrainRules, *, advance: Callable[[], Any] = lambda: None) -> Pretrained:
+def pretrain(setting: Setting, settings: PretrainSettings, *, advance: Callable[[], Any] = lambda: None) -> Pretrained:
     """Train the heads of a setting for every loss, measure their out-of-fold spread, and fit the forecasts.
 
     Args:
         setting: labels, features and splits.
-        rules: architecture, training, folds.
-        advance: called once per epoch, `epochs(rules)` times in all.
+        settings: architecture, training, folds.
+        advance: called once per epoch, `epochs(settings)` times in all.
     """
     Z, T, A = (torch.as_tensor(x) for x in (setting.Z, setting.T, setting.A))
     train, validation = (torch.as_tensor(setting.mask(part)) for part in ("train", "validation"))
     heads: dict[Loss, Heads] = {}
     history: dict[Loss, np.ndarray] = {}
-    for loss in rules.losses:
-        heads[loss] = new_heads(setting, rules.predictor)
-        seen = fit(heads[loss], Z, T, A, train, validation, loss=loss, training=rules.training, advance=advance)
+    for loss in settings.losses:
+        heads[loss] = new_heads(setting, settings.predictor)
+        seen = fit(heads[loss], Z, T, A, train, validation, loss=loss, training=settings.training, advance=advance)
         history[loss] = seen.numpy()
-    known = lessons(setting, rules.folds)
-    fitted = {forecaster: forecaster.fit(known, advance=advance) for forecaster in _forecasters(rules)}
+    known = training_data(setting, settings.folds)
+    fitted = {forecaster: forecaster.fit(known, advance=advance) for forecaster in _forecasters(settings)}
     calibration = {}
-    for loss in rules.calibrated:
-        forecast = fitted[_members(rules, loss)]
+    for loss in settings.calibrated:
+        forecast = fitted[_members(settings, loss)]
         calibration[loss] = spread_of(setting, forecast.log_time, forecast.reliability)
-    forecasts = {label: fitted[forecaster] for label, forecaster in rules.forecasts.items()}
-    return Pretrained(rules, heads, calibration, history, forecasts)
+    forecasts = {label: fitted[forecaster] for label, forecaster in settings.forecasts.items()}
+    return Pretrained(settings, heads, calibration, history, forecasts)
 
 
-def _members(rules: PretrainRules, loss: Loss) -> CrossFitted:
+def _members(settings: PretrainSettings, loss: Loss) -> CrossFitted:
     """The heads of a loss, cross-fitted: how far they are off on families that they did not see."""
-    return CrossFitted(predictor=rules.predictor, training=rules.training, loss=loss)
+    return CrossFitted(predictor=settings.predictor, training=settings.training, loss=loss)
 
 
-def _forecasters(rules: PretrainRules) -> dict[Forecaster, None]:
+def _forecasters(settings: PretrainSettings) -> dict[Forecaster, None]:
     """What is fitted, in order; members that calibrate heads and stand under `forecasts` too are so once."""
-    return dict.fromkeys([*(_members(rules, loss) for loss in rules.calibrated), *rules.forecasts.values()])
+    return dict.fromkeys([*(_members(settings, loss) for loss in settings.calibrated), *settings.forecasts.values()])
 
 
-def epochs(rules: PretrainRules) -> int:
+def epochs(settings: PretrainSettings) -> int:
     """How often `pretrain` calls `advance`."""
-    own = rules.training.epochs * len(rules.losses)
-    return own + sum(forecaster.epochs() for forecaster in _forecasters(rules))
+    own = settings.training.epochs * len(settings.losses)
+    return own + sum(forecaster.epochs() for forecaster in _forecasters(settings))
 
 
-def lessons(setting: Setting, count: int) -> Lessons:
+def training_data(setting: Setting, count: int) -> TrainingData:
     """What forecasts may learn of a setting, with `count` folds of training families."""
-    return Lessons(
+    return TrainingData(
         Z=setting.Z,
         T=setting.T,
         A=setting.A,

@@ -23,10 +23,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mfcp.matching.exact import all_plans
+from mfcp.matching.integer.enumeration import all_plans
 from mfcp.matching.planning import FALLBACK_PRICE
 from mfcp.matching.problem import SLACK
-from mfcp.matching.shortfall import expected_shortfall
+from mfcp.matching.relaxed.shortfall import expected_shortfall
 from mfcp.registry import Registered
 from mfcp.rules.expected_cost import WIDEST
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from mfcp.data.study import Setting
-from mfcp.methods.base import FinetuneRules, Method
+from mfcp.methods.base import FinetuneSettings, Method
 from mfcp.methods.pretrain import Pretrained, new_heads
 from mfcp.predictors.heads import Heads
 from mfcp.predictors.linear import Linear
+from mfcp.study.setting import Setting
 
 
 class TaskAgnostic(Method):
@@ -21,7 +21,7 @@ class TaskAgnostic(Method):
     name: ClassVar[str] = "task_agnostic"
 
     def learn(
-        self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
+        self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Heads, dict[str, np.ndarray]]:
         """See `Method.learn`; constant heads."""
         heads = new_heads(setting, Linear())

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from mfcp.data.study import Setting
-from mfcp.methods.base import FinetuneRules, Learned, Method
+from mfcp.methods.base import FinetuneSettings, Learned, Method
 from mfcp.methods.pretrain import Pretrained, spread_of
 from mfcp.predictors.calibration import Calibration
 from mfcp.predictors.heads import Loss
+from mfcp.study.setting import Setting
 
 
 class TwoStage(Method):
@@ -27,7 +27,7 @@ class TwoStage(Method):
     forecasts: tuple[str, ...] = Field((), description="names under pretrain.forecasts; empty: the heads of `loss`")
 
     def learn(
-        self, setting: Setting, base: Pretrained, rules: FinetuneRules, advance: Callable[[], Any]
+        self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`; nothing is left to learn."""
         return (base.mixture(self.forecasts) if self.forecasts else base.start(setting, self.loss)), {}

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mfcp.arrays import Floats, Ints
 from mfcp.matching.planning import solve
-from mfcp.matching.problem import Floats, Ints, MatchingProblem, makespan
-from mfcp.paper.study import Example
+from mfcp.matching.problem import MatchingProblem, makespan
+from mfcp.paper.study_file import Example
 
 _STEPS = 61  # slopes tried per cluster
 

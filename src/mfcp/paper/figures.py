@@ -9,7 +9,7 @@ import numpy as np
 
 from mfcp.evaluation import plots
 from mfcp.evaluation.compare import POOLED
-from mfcp.evaluation.metrics import METRICS
+from mfcp.evaluation.metric_table import METRICS
 from mfcp.paper.results import HELD_OUT
 
 PANELS = ("penalised_excess", "relative_regret", "reliability", "utilization")

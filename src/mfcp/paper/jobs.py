@@ -12,19 +12,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-import mfcp
 from mfcp.files import replacing, replacing_folder, write_json
-from mfcp.paper.study import Plan
+from mfcp.paper.code_closure import ROOT, modules, stage_code
+from mfcp.paper.study_file import Plan
 from mfcp.threads import one_blas_thread, one_thread
 
 Kind = Literal["study", "pretrain", "compare"]
 
-# The code that decides what a job finds; the same as the deps of the stages in dvc.yaml.
-CODE: dict[Kind, tuple[str, ...]] = {
-    "study": ("data", "emulator", "tasks", "matching", "stages/ingest.py"),
-    "pretrain": ("data", "predictors", "matching", "methods/pretrain.py"),
-    "compare": ("data", "predictors", "matching", "methods", "rules", "evaluation/metrics.py"),
+STAGES: dict[Kind, tuple[str, ...]] = {
+    "study": ("ingest", "validate", "featurize"),
+    "pretrain": ("pretrain",),
+    "compare": ("finetune", "evaluate"),
 }
+"""The stages of the pipeline whose work a job does: the code that these run decides what it finds."""
 LIBRARIES = ("numpy", "scipy", "numba", "torch")
 
 
@@ -49,7 +49,7 @@ class Job:
     @cached_property
     def key(self) -> str:
         """Digest of what the job depends on."""
-        parts = [self.kind, self.content, [need.key for need in self.needs], code(CODE[self.kind]), libraries()]
+        parts = [self.kind, self.content, [need.key for need in self.needs], code(self.kind), libraries()]
         return digest(json.dumps(parts, sort_keys=True).encode())
 
     def folder(self, out: Path) -> Path:
@@ -117,20 +117,21 @@ def job_name(data: str, experiment: str, setting: str, value: float | None) -> s
 
 def _study(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     """Tables → pool → features of every seed."""
-    from mfcp.data.featurize import featurize
-    from mfcp.data.pool import build_pool, describe
+    from mfcp.data.log.validation import validate
+    from mfcp.data.pool.building import build_pool
+    from mfcp.data.pool.splits import describe
     from mfcp.data.sources import Source
-    from mfcp.data.validation import validate
     from mfcp.registry import import_members
     from mfcp.settings import Settings
+    from mfcp.study.featurize import featurize
 
     import_members("mfcp.data.sources")
     settings = Settings({name: job.content[name] for name in ("validate", "pool", "featurize")})
     tables = Source.parse(job.source).read(job.content["seed"])
     tables = validate(tables, max_bad_share=settings.section("validate").max_bad_share).tables
-    rules = settings.section("featurize")
-    pool = build_pool(tables, settings.section("pool"), seed=rules.settings_seed)
-    study = featurize(tables, pool, rules)
+    section = settings.section("featurize")
+    pool = build_pool(tables, settings.section("pool"), seed=section.settings_seed)
+    study = featurize(tables, pool, section)
     study.save(folder)
     clusters = {name: [str(pool.cluster_id[c]) for c in own] for name, own in study.settings.items()}
     return {"pool": describe(pool), "settings": clusters, "features": study.Z.shape[2]}
@@ -138,37 +139,38 @@ def _study(job: Job, out: Path, folder: Path) -> dict[str, Any]:
 
 def _pretrain(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     """The predictors that an experiment's methods start from."""
-    from mfcp.data.study import Study
     from mfcp.methods.pretrain import pretrain
     from mfcp.settings import Settings
+    from mfcp.study.study_data import Study
 
     settings = Settings({name: job.content[name] for name in ("pretrain", "matching")})
-    rules = settings.section("pretrain")
+    section = settings.section("pretrain")
     name = job.content["setting"]
     setting = Study.load(job.needs[0].folder(out)).setting(name, settings.section("matching"), price=0.0)
-    pretrain(setting, rules).save(folder, name)
+    pretrain(setting, section).save(folder, name)
     return {}
 
 
 def _compare(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     """Fit every row and judge it on validation and on test rounds."""
-    from mfcp.data.study import Study
     from mfcp.evaluation.metrics import evaluate, validation_excess
     from mfcp.methods.pretrain import Pretrained
     from mfcp.settings import Settings
+    from mfcp.study.reference import solved_setting
+    from mfcp.study.study_data import Study
 
     settings = Settings({name: job.content[name] for name in ("matching", "finetune", "evaluate", "methods")}, job.name)
-    methods, rules = settings.methods, settings.section("evaluate")
+    methods, section = settings.methods, settings.section("evaluate")
     study, base = (need.folder(out) for need in job.needs)
     name = job.content["setting"]
-    setting = Study.load(study).setting(name, settings.section("matching"), price=rules.shortfall_price)
+    setting = solved_setting(Study.load(study), name, settings.section("matching"), price=section.shortfall_price)
     start = Pretrained.load(base, name, setting)
     trained, fit = {}, {}
     for label, method in methods.items():
         wall, cpu = time.perf_counter(), time.process_time()
         trained[label] = method.fit(setting, start, settings.section("finetune"))
         fit[label] = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    rounds, seeds = evaluate(setting, trained, rules)
+    rounds, seeds = evaluate(setting, trained, section)
     chosen_on = validation_excess(setting, trained).rename(columns={"penalised_excess": "validation_excess"})
     seeds = seeds.merge(chosen_on, on=["setting", "method", "seed"], validate="one_to_one")
     for table, path in ((rounds, "rounds.parquet"), (seeds, "seeds.parquet")):
@@ -199,16 +201,13 @@ def _contents(source: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def code(packages: tuple[str, ...]) -> str:
-    """Digest of source files of mfcp, with the tables that lie among them."""
-    root = Path(mfcp.__file__).parent
-    files = []
-    for package in packages:
-        path = root / package
-        files += [path] if path.is_file() else [p for end in ("py", "csv") for p in path.rglob(f"*.{end}")]
-    return digest(
-        *(part for file in sorted(files) for part in (str(file.relative_to(root)).encode(), file.read_bytes()))
-    )
+def code(kind: Kind) -> str:
+    """Digest of the source files that a kind of job runs, with the CSV tables that lie among them."""
+    names = frozenset[str]().union(*(stage_code(stage) for stage in STAGES[kind]))
+    sources = {modules()[name] for name in names}
+    tables = {table for folder in {path.parent for path in sources} for table in folder.glob("*.csv")}
+    files = sorted(sources | tables)
+    return digest(*(part for file in files for part in (str(file.relative_to(ROOT)).encode(), file.read_bytes())))
 
 
 @cache

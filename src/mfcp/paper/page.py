@@ -14,7 +14,7 @@ from mfcp.evaluation.table import COLUMNS, cells
 from mfcp.files import read_json, replacing, replacing_folder
 from mfcp.paper.figures import names
 from mfcp.paper.results import HELD_OUT
-from mfcp.paper.study import BASELINES, OURS
+from mfcp.paper.study_file import BASELINES, OURS
 
 SWEPT = {"tasks": "N", "zeta_floor": "zeta floor"}
 

@@ -16,7 +16,7 @@ from mfcp.evaluation.compare import POOLED, Resampled, resample, table
 from mfcp.files import read_json
 from mfcp.paper.example import worked
 from mfcp.paper.jobs import Job, job_name, libraries
-from mfcp.paper.study import BASELINES, OURS, Goal, Plan
+from mfcp.paper.study_file import BASELINES, OURS, Goal, Plan
 
 HELD_OUT = "held out"  # pooled over the settings that nothing was tuned on
 FAIR = ("penalised_excess", "regret", "regret_equal_violation", "regret_equal_shortfall")
@@ -54,12 +54,12 @@ def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str
             "figure": list(own.figure or plan.rows(name)),
             "entries": [entry for entry in entries if entry],
         }
-    rules = plan.base.section("evaluate")
+    settings = plan.base.section("evaluate")
     result = {
         "study": {
             "seeds": study.seeds, "settings": study.settings, "tuning": list(study.tuning),
             "ours": list(study.ours), "baselines": list(study.baselines), "ceilings": list(study.ceilings),
-            "rounds": rules.rounds, "price": rules.shortfall_price,
+            "rounds": settings.rounds, "price": settings.shortfall_price,
             "clusters": plan.base.section("featurize").clusters, "tasks": plan.base.section("matching").tasks,
             "steps": plan.base.section("finetune").steps,
         },

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 
 from mfcp.errors import MfcpError
-from mfcp.evaluation.metrics import METRICS
+from mfcp.evaluation.metric_table import METRICS
 from mfcp.files import read_json, write_json
 from mfcp.paper.jobs import Job, digest, job_name
-from mfcp.paper.study import Plan
+from mfcp.paper.study_file import Plan
 from mfcp.tracking import MethodResult, SeedResult, git_tags, log_results
 
 

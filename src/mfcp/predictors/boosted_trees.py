@@ -10,9 +10,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from mfcp.arrays import Floats
 from mfcp.errors import SettingsError
-from mfcp.matching.problem import Floats
-from mfcp.predictors.forecast import Forecast, Forecaster, Lessons
+from mfcp.predictors.forecast import Forecast, Forecaster, TrainingData
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -32,7 +32,7 @@ class BoostedTrees(Forecaster):
     lr: float = Field(0.08, gt=0)
     least: int = Field(5, ge=1, description="tasks of a leaf")
 
-    def fit(self, lessons: Lessons, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+    def fit(self, lessons: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
         """See `Forecaster.fit`.
 
         Raises:

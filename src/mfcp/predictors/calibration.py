@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfcp.matching.problem import Bools, Floats, Ints
+from mfcp.arrays import Bools, Floats, Ints
 
 LEAST_RELIABILITY_SD = 0.008  # a perfect fit to some hundred shares is luck, not knowledge
 

@@ -9,9 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mfcp.matching.problem import Floats, Ints
+from mfcp.arrays import Floats, Ints
 from mfcp.predictors.base import Predictor
-from mfcp.predictors.forecast import Forecast, Forecaster, Lessons, out_of_fold
+from mfcp.predictors.forecast import Forecast, Forecaster, TrainingData, out_of_fold
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
 from mfcp.predictors.mlp import Mlp
 from mfcp.registry import FamilyField
@@ -33,7 +33,7 @@ class CrossFitted(Forecaster):
         """See `Forecaster.epochs`."""
         return self.training.epochs
 
-    def fit(self, lessons: Lessons, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+    def fit(self, lessons: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
         """See `Forecaster.fit`; all seeds and folds train in one bank."""
         S, F = len(lessons.seeds), lessons.folds
         heads = self._heads(lessons.Z.shape[2], len(lessons.T), [(s, f + 1) for s in lessons.seeds for f in range(F)])

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mfcp.matching.problem import Bools, Floats, Ints
+from mfcp.arrays import Bools, Floats, Ints
 from mfcp.registry import Registered
 
 
 @dataclass(frozen=True)
-class Lessons:
+class TrainingData:
     """What may be learned from: features and labels of tasks, and who is in which part.
 
     Attributes:
@@ -61,7 +61,7 @@ class Forecaster(Registered):
     """Family of predictors that are fitted once and never descended through."""
 
     @abstractmethod
-    def fit(self, lessons: Lessons, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+    def fit(self, lessons: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
         """Learn every seed's tasks. Seeds share nothing: what one learns does not depend on its company.
 
         Args:
@@ -102,7 +102,7 @@ class Mixture(nn.Module):
         return Mixture(forecasters, models)
 
 
-class Known(nn.Module):
+class OracleForecast(nn.Module):
     """A table in place of a prediction: seconds and probabilities (S, M, n) of tasks in the order of the features."""
 
     T: Tensor

@@ -14,8 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mfcp.matching.problem import Ints
-from mfcp.predictors.forecast import Forecast, Forecaster, Lessons
+from mfcp.arrays import Ints
+from mfcp.predictors.forecast import Forecast, Forecaster, TrainingData
 
 _UNKNOWN = 1e6  # noise variance of a label that is not there, in units of the labels' variance
 _JITTER = 1e-6
@@ -43,7 +43,7 @@ class GaussianProcess(Forecaster):
         """See `Forecaster.epochs`."""
         return self.steps
 
-    def fit(self, lessons: Lessons, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+    def fit(self, lessons: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
         """See `Forecaster.fit`."""
         data = [_Labels.of(lessons, s) for s in range(len(lessons.seeds))]
         kernel = self._kernel(lessons, data, advance)
@@ -72,7 +72,7 @@ class GaussianProcess(Forecaster):
         kernel = _Kernel(*(state[f"kernel.{name}"] for name in _Kernel.names))
         return _Processes(kernel, *(state[name] for name in ("X", "alpha", "mean", "sd")))
 
-    def _kernel(self, lessons: Lessons, data: list[_Labels], advance: Callable[[], Any]) -> _Kernel:
+    def _kernel(self, lessons: TrainingData, data: list[_Labels], advance: Callable[[], Any]) -> _Kernel:
         """Lengths and variances of all processes at once, each on its seed's sample of training tasks."""
         size = min(self.sample, *(len(labels.task) for labels in data))
         picks = [
@@ -104,7 +104,7 @@ class _Labels:
         self.task, self.X, self.y, self.noise, self.mean, self.sd = task, X, y, noise, mean, sd
 
     @staticmethod
-    def of(lessons: Lessons, seed: int) -> _Labels:
+    def of(lessons: TrainingData, seed: int) -> _Labels:
         task = np.flatnonzero(lessons.fold[seed] >= 0)
         known = torch.as_tensor(lessons.train[seed][:, task])
         seconds, share = (torch.as_tensor(x[:, task]) for x in (lessons.T, lessons.A))

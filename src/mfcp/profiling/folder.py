@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from mfcp.data.coercion import coerce
-from mfcp.data.formats import WRITERS
-from mfcp.data.schema import SCHEMA
-from mfcp.data.tables import Tables, find_table, read_table
+from mfcp.data.log.coercion import coerce
+from mfcp.data.log.formats import WRITERS
+from mfcp.data.log.schema import SCHEMA
+from mfcp.data.log.tables import Tables, find_table, read_table
 from mfcp.errors import DataError
 from mfcp.files import output_folder, replacing
 

@@ -19,7 +19,7 @@ from mfcp.profiling.subjects import Run, Subject
 from mfcp.progress import progress
 
 if TYPE_CHECKING:
-    from mfcp.data.tables import Tables
+    from mfcp.data.log.tables import Tables
 
 _UPDATE = 1000  # operations in the time of a parameter's gradient and update: some 40 bytes, by memory's speed
 _START = 1e8  # operations in the time of a process's start: runs of less are all alike

@@ -8,10 +8,10 @@ from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
-from mfcp.capturing import input_size, parse_input
 from mfcp.emulator import zoo
 from mfcp.emulator.architectures import FAMILIES
 from mfcp.errors import SettingsError
+from mfcp.tasks.capture.inputs import input_size, parse_input
 
 MOST = 10**9
 """Of a count or a side: what the log schema takes of a batch."""

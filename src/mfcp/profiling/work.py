@@ -19,8 +19,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from mfcp.emulator import zoo
 from mfcp.errors import DataError
 from mfcp.profiling import machine
-from mfcp.tasks.capture import capture
-from mfcp.tasks.modules import call, default_loss
+from mfcp.tasks.capture.model_graph import capture
+from mfcp.tasks.capture.modules import call, default_loss
 
 _SPECIAL_TOKENS = 3  # padding, begin, end: drawn tokens are none of them, as padding would be masked
 _AUTOCAST = {"fp32": torch.float32, "amp_fp16": torch.float16, "amp_bf16": torch.bfloat16}
@@ -127,7 +127,7 @@ def real(model: Spec, batch: int, device: torch.device) -> tuple[torch.nn.Module
 
 
 def _of_file(model: Spec, device: str) -> tuple[torch.nn.Module, Any]:
-    from mfcp.user_module import load_module
+    from mfcp.tasks.capture.user_module import load_module
 
     module = load_module(Path(model["file"]), model["name"], device)
     if isinstance(module, torch.export.ExportedProgram):

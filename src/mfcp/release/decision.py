@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError, SettingsError
 from mfcp.matching.planning import solve, solve_or_fall_back
-from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, makespan, reliability
+from mfcp.matching.problem import SLACK, MatchingProblem, makespan, reliability
 from mfcp.release.model import Release
 from mfcp.rules.base import Belief
 
 if TYPE_CHECKING:
-    from mfcp.data.tables import Tables
+    from mfcp.data.log.tables import Tables
 
 WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
 _MANY_TASKS = 200  # above, a search that proves more than prices do is not worth its time
@@ -135,7 +136,7 @@ def decide(
         belief = replace(belief, gamma=np.array([float(gamma)]))
     problem, rule = belief.problem(), release.trained.method.rule
     if engine == "auto":
-        plan = rule.plan(belief, knob=float(release.trained.knob[0]), price=release.price)
+        plan = rule.plan(belief, parameter=float(release.trained.parameter[0]), price=release.price)
     else:
         plan = solve_or_fall_back(problem, engine, time_limit=time_limit).assignment
     ends, reached = float(makespan(plan, problem.T)[0]), float(reliability(plan, problem.A)[0])

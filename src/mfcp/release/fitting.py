@@ -10,23 +10,28 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.featurize import PoolFeatures
-from mfcp.data.pool import TaskPool, build_pool, split_tasks
-from mfcp.data.study import PARTS, Scale, Study
+from mfcp.arrays import Ints
+from mfcp.data.pool.building import build_pool
+from mfcp.data.pool.splits import split_tasks
+from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import SettingsError
-from mfcp.matching.problem import Ints
 from mfcp.methods.pretrain import epochs, pretrain
 from mfcp.release.model import Release, write_release
+from mfcp.study.featurize import PoolFeatures
+from mfcp.study.reference import solved_setting
+from mfcp.study.scaling import Scale
+from mfcp.study.setting import PARTS
+from mfcp.study.study_data import Study
 
 if TYPE_CHECKING:
-    from mfcp.data.tables import Tables
+    from mfcp.data.log.tables import Tables
     from mfcp.methods.base import Method
     from mfcp.settings import Settings
 
 PLATFORM = "platform"  # the setting of all clusters
 
 
-class ReleaseRules(BaseModel):
+class ReleaseSettings(BaseModel):
     """Section `release` of params.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,16 +65,18 @@ def fit_release(
         SettingsError: the method is no row of `methods`.
         DataError: too few tasks.
     """
-    rules: ReleaseRules = settings.section("release")
-    method = _method(settings, rules)
-    pool = build_pool(tables, settings.section("pool"), seed=rules.seed)
-    split = _split(tables, pool, rules)
+    section: ReleaseSettings = settings.section("release")
+    method = _method(settings, section)
+    pool = build_pool(tables, settings.section("pool"), seed=section.seed)
+    split = _split(tables, pool, section)
     train = split == PARTS["train"]
-    encoded = PoolFeatures.of(tables, pool, settings.section("featurize").encoder).encode(train, rules.seed)
+    encoded = PoolFeatures.of(tables, pool, settings.section("featurize").encoder).encode(train, section.seed)
     advance()
     every = tuple(range(len(pool.cluster_id)))
-    study = Study(pool, {PLATFORM: every}, (rules.seed,), split[None], encoded.Z[None], encoded.names)
-    setting = study.setting(PLATFORM, settings.section("matching"), price=settings.section("evaluate").shortfall_price)
+    study = Study(pool, {PLATFORM: every}, (section.seed,), split[None], encoded.Z[None], encoded.names)
+    setting = solved_setting(
+        study, PLATFORM, settings.section("matching"), price=settings.section("evaluate").shortfall_price
+    )
     base = pretrain(setting, settings.section("pretrain"), advance=advance)
     trained = method.fit(setting, base, settings.section("finetune"), advance=advance)
     seen = split != PARTS["test"]
@@ -93,15 +100,15 @@ def steps(settings: Settings) -> int:
     return 1 + epochs(settings.section("pretrain")) + method.steps(settings.section("finetune"))
 
 
-def _method(settings: Settings, rules: ReleaseRules) -> Method:
-    if rules.method not in settings.methods:
+def _method(settings: Settings, section: ReleaseSettings) -> Method:
+    if section.method not in settings.methods:
         raise SettingsError(
-            f"release.method: no row '{rules.method}' under methods; known: {', '.join(settings.methods)}"
+            f"release.method: no row '{section.method}' under methods; known: {', '.join(settings.methods)}"
         )
-    return settings.methods[rules.method]
+    return settings.methods[section.method]
 
 
-def _split(tables: Tables, pool: TaskPool, rules: ReleaseRules) -> Ints:
+def _split(tables: Tables, pool: TaskPool, section: ReleaseSettings) -> Ints:
     """(n,) part of each task: the newest by first run are test tasks, families of the others train or validation.
 
     A task without a known time of its first run counts as new.
@@ -110,8 +117,8 @@ def _split(tables: Tables, pool: TaskPool, rules: ReleaseRules) -> Ints:
     first = started.groupby(tables["runs"]["task_id"]).min()
     tasks = pd.Series(np.unique(pool.source_task))
     order = tasks.iloc[np.argsort(tasks.map(first).to_numpy("datetime64[ns]"), kind="stable")]
-    newest = order.iloc[len(order) - round(rules.held_back * len(order)) :]
+    newest = order.iloc[len(order) - round(section.held_back * len(order)) :]
     split = np.full(len(pool.task_id), PARTS["test"])
     old = ~np.isin(pool.source_task, newest.to_numpy(str))
-    split[old] = split_tasks(pool.select(tasks=old), rules.seed, (1 - rules.validation, rules.validation))
+    split[old] = split_tasks(pool.select(tasks=old), section.seed, (1 - section.validation, section.validation))
     return split.astype(np.int64)

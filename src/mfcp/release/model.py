@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mfcp.data.study import Scale
+from mfcp.arrays import Floats
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing_folder, write_json
-from mfcp.matching.problem import Floats
 from mfcp.methods.base import Trained
 from mfcp.rules.base import Belief
-from mfcp.tasks.encoder import FittedEncoder
-from mfcp.tasks.features import features_as
+from mfcp.study.scaling import Scale
+from mfcp.tasks.features.descriptors import features_as
+from mfcp.tasks.features.encoder import FittedEncoder
 from mfcp.threads import one_thread
 
 if TYPE_CHECKING:
-    from mfcp.data.tables import Tables
+    from mfcp.data.log.tables import Tables
 
 MANIFEST = "manifest.json"
 _MODEL, _ENCODER, _FACTS = "model", "encoder.safetensors", "release.json"

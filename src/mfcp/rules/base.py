@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from mfcp.arrays import Bools, Floats, Ints
 from mfcp.matching.planning import solve_or_fall_back
-from mfcp.matching.problem import Bools, Floats, Ints, MatchingProblem
+from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
 from mfcp.registry import Registered
 
@@ -46,35 +47,35 @@ class Belief:
 class Rule(Registered):
     """How a plan follows from predictions.
 
-    A rule has at most one scalar knob. Its candidates are settings (`knobs`), the choice among them is made on
+    A rule has at most one scalar parameter with candidate values (`candidates`). The choice among them is made on
     validation rounds by `tune`, so that no rule ever sees a test round before it is judged on it.
     """
 
     uses_spread: ClassVar[bool] = False  # whether plans depend on log_sd and a_sd, hence need a calibration
 
-    def knobs(self) -> tuple[float, ...]:
-        """Candidate values of the rule's knob; a single one when there is nothing to tune."""
+    def candidates(self) -> tuple[float, ...]:
+        """Candidate values of the rule's parameter; a single one when there is nothing to tune."""
         return (0.0,)
 
     @abstractmethod
-    def plan(self, belief: Belief, *, knob: float, price: float, margin: float = 0.0) -> Ints:
+    def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
         """(B, N) plans.
 
         Args:
             belief: predictions for B rounds.
-            knob: one of `knobs`.
+            parameter: one of `candidates`.
             price: cost of missing reliability in makespans per unit (only rules that trade use it).
             margin: added to gamma, to compare rules at equal violation.
         """
 
     def tune(self, belief: Belief, truth: MatchingProblem, *, price: float) -> float:
-        """The knob of least mean penalised cost on labelled validation rounds; ties go to the first candidate."""
-        candidates = self.knobs()
+        """The parameter of least mean penalised cost on labelled validation rounds; ties go to the first candidate."""
+        candidates = self.candidates()
         if len(candidates) == 1:
             return candidates[0]
         unit = solve_or_fall_back(truth).makespan
         costs = [
-            penalised_cost(self.plan(belief, knob=knob, price=price), truth, price=price, unit=unit).mean()
-            for knob in candidates
+            penalised_cost(self.plan(belief, parameter=parameter, price=price), truth, price=price, unit=unit).mean()
+            for parameter in candidates
         ]
         return candidates[int(np.argmin(costs))]

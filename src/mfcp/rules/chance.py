@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from mfcp.arrays import Ints
 from mfcp.matching.expected import least_expected_makespan
-from mfcp.matching.problem import Ints
 from mfcp.rules.base import Belief, Rule
 from mfcp.rules.expected_cost import moments_of
 
@@ -24,6 +24,6 @@ class Chance(Rule):
     uses_spread: ClassVar[bool] = True
     alpha: float = Field(0.1, gt=0, le=0.5)
 
-    def plan(self, belief: Belief, *, knob: float, price: float, margin: float = 0.0) -> Ints:
-        """See `Rule.plan`; there is no knob."""
+    def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
+        """See `Rule.plan`; there is no parameter."""
         return least_expected_makespan(moments_of(belief, margin), alpha=self.alpha)[0]

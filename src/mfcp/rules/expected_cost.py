@@ -4,8 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from mfcp.arrays import Ints
 from mfcp.matching.expected import Moments, least_expected_cost
-from mfcp.matching.problem import Ints
 from mfcp.rules.base import Belief, Rule
 
 WIDEST = 2.0  # deviation of log time beyond which a log-normal's moments are all tail: e² is a factor of 7 either way
@@ -36,6 +36,6 @@ class ExpectedCost(Rule):
     name: ClassVar[str] = "expected_cost"
     uses_spread: ClassVar[bool] = True
 
-    def plan(self, belief: Belief, *, knob: float, price: float, margin: float = 0.0) -> Ints:
-        """See `Rule.plan`; there is no knob."""
+    def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
+        """See `Rule.plan`; there is no parameter."""
         return least_expected_cost(moments_of(belief, margin), price=price)

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
+from mfcp.arrays import Ints
 from mfcp.matching.planning import solve_or_fall_back
-from mfcp.matching.problem import Ints
 from mfcp.rules.base import Belief, Rule
 
 
@@ -12,6 +12,6 @@ class Point(Rule):
 
     name: ClassVar[str] = "point"
 
-    def plan(self, belief: Belief, *, knob: float, price: float, margin: float = 0.0) -> Ints:
-        """See `Rule.plan`; there is no knob."""
+    def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
+        """See `Rule.plan`; there is no parameter."""
         return solve_or_fall_back(belief.problem(margin=margin)).assignment

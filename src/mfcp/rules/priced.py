@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
+from mfcp.arrays import Ints
 from mfcp.matching.planning import solve, solve_or_fall_back
-from mfcp.matching.problem import Ints
 from mfcp.rules.base import Belief, Rule
 
 
@@ -16,7 +16,7 @@ class Priced(Rule):
 
     name: ClassVar[str] = "priced"
 
-    def plan(self, belief: Belief, *, knob: float, price: float, margin: float = 0.0) -> Ints:
-        """See `Rule.plan`; there is no knob."""
+    def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
+        """See `Rule.plan`; there is no parameter."""
         problem = belief.problem(margin=margin)
         return solve(problem, price=price * solve_or_fall_back(problem).makespan).assignment

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from mfcp.data.study import Study
 from mfcp.errors import MfcpError
 from mfcp.evaluation.compare import Summary, summarise
-from mfcp.evaluation.metrics import METRICS, EvaluateRules, evaluate
+from mfcp.evaluation.metric_table import METRICS
+from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.files import replacing, write_json
 from mfcp.methods.base import Trained
 from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, MODELS, REPORTS, VALID, main
+from mfcp.study.reference import solved_setting
+from mfcp.study.study_data import Study
 from mfcp.tracking import MethodResult, SeedResult, dvc_hashes, git_tags, log_results
 
 EXPERIMENT = "mfcp"
@@ -23,20 +25,20 @@ EXPERIMENT = "mfcp"
 
 def run(settings: Settings) -> None:
     """Judge every method of params.yaml on the test rounds of every setting."""
-    rules: EvaluateRules = settings.section("evaluate")
+    section: EvaluateSettings = settings.section("evaluate")
     study = Study.load(FEATURES)
     rounds, seeds = [], []
     models: dict[str, dict[str, Trained]] = {}
     with progress("evaluate", len(study.settings) + 1) as advance:
         for name in study.settings:
-            setting = study.setting(name, settings.section("matching"), price=rules.shortfall_price)
+            setting = solved_setting(study, name, settings.section("matching"), price=section.shortfall_price)
             models[name] = {label: Trained.load(MODELS / label, name) for label in settings.methods}
-            table, per_seed = evaluate(setting, models[name], rules)
+            table, per_seed = evaluate(setting, models[name], section)
             rounds.append(table)
             seeds.append(per_seed)
             advance()
         all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
-        summary = summarise(all_rounds, all_seeds, bootstrap=rules.bootstrap)
+        summary = summarise(all_rounds, all_seeds, bootstrap=section.bootstrap)
         advance()
     with replacing(REPORTS / "rounds.parquet") as path:
         all_rounds.to_parquet(path, index=False)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from mfcp.data.featurize import FeaturizeRules, featurize
-from mfcp.data.pool import build_pool, describe
-from mfcp.data.tables import read_tables
+from mfcp.data.log.tables import read_tables
+from mfcp.data.pool.building import build_pool
+from mfcp.data.pool.splits import describe
 from mfcp.files import replacing_folder, write_json
 from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, REPORTS, VALID, main
+from mfcp.study.featurize import FeaturizeSettings, featurize
 
 
 def run(settings: Settings) -> None:
     """Build the pool, fit the encoder on each seed's training tasks, and describe every task."""
-    rules: FeaturizeRules = settings.section("featurize")
+    section: FeaturizeSettings = settings.section("featurize")
     tables = read_tables(VALID)
-    pool = build_pool(tables, settings.section("pool"), seed=rules.settings_seed)
-    with progress("featurize", len(rules.seeds)) as advance:
-        study = featurize(tables, pool, rules, advance=advance)
+    pool = build_pool(tables, settings.section("pool"), seed=section.settings_seed)
+    with progress("featurize", len(section.seeds)) as advance:
+        study = featurize(tables, pool, section, advance=advance)
     with replacing_folder(FEATURES) as folder:
         study.save(folder)
     settings_of = {name: [str(pool.cluster_id[c]) for c in own] for name, own in study.settings.items()}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mfcp.data.log.tables import write_tables
 from mfcp.data.sources import Source
-from mfcp.data.tables import write_tables
 from mfcp.files import replacing_folder
 from mfcp.progress import progress
 from mfcp.registry import FamilyField, import_members
@@ -15,7 +15,7 @@ from mfcp.stages.base import RAW, main
 import_members("mfcp.data.sources")
 
 
-class IngestRules(BaseModel):
+class IngestSettings(BaseModel):
     """Section `ingest` of params.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -26,9 +26,9 @@ class IngestRules(BaseModel):
 
 def run(settings: Settings) -> None:
     """Read the source and write its tables."""
-    rules: IngestRules = settings.section("ingest")
-    with progress(f"ingest from {rules.source.name}"), replacing_folder(RAW) as folder:
-        tables = rules.source.read(rules.seed)
+    section: IngestSettings = settings.section("ingest")
+    with progress(f"ingest from {section.source.name}"), replacing_folder(RAW) as folder:
+        tables = section.source.read(section.seed)
         write_tables(tables, folder)
     print(", ".join(f"{name}: {len(table)} rows" for name, table in tables.items()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mfcp.data.tables import read_tables
+from mfcp.data.log.tables import read_tables
 from mfcp.files import folder_digest
 from mfcp.progress import progress
 from mfcp.release.fitting import fit_release, steps

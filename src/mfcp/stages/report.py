@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mfcp.evaluation import plots
+from mfcp.evaluation.compare import POOLED
 from mfcp.evaluation.report import write_figures, write_tables
 from mfcp.files import read_json
-from mfcp.methods.base import Trained
+from mfcp.methods.training_curves import read_curves
 from mfcp.settings import Settings
 from mfcp.stages.base import MODELS, REPORTS, main
 
@@ -17,8 +18,8 @@ def run(settings: Settings) -> None:
     notes = [f"Emulated, not measured: {', '.join(pool['emulated'])}."] if pool["emulated"] else []
     write_tables(summary, REPORTS / "comparison.md", notes)
     write_figures(summary, REPORTS)
-    names = [name for name in summary if name != "pooled"]
-    history = {f"{n}/{m}": Trained.load(MODELS / m, n).history for n in names for m in settings.methods}
+    runs = [(name, method) for name, methods in summary.items() if name != POOLED for method in methods]
+    history = {f"{name}/{method}": read_curves(MODELS / method, name) for name, method in runs}
     plots.curves(history, REPORTS / "training.png")
     print(f"tables and figures in {REPORTS}; `mfcp table {REPORTS / 'metrics.json'}` prints them")
 

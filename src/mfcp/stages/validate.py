@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.tables import read_tables, write_tables
-from mfcp.data.validation import TooManyBadRowsError, validate, write_report
+from mfcp.data.log.tables import read_tables, write_tables
+from mfcp.data.log.validation import TooManyBadRowsError, validate, write_report
 from mfcp.files import replacing_folder
 from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import RAW, REPORTS, VALID, main
 
 
-class ValidateRules(BaseModel):
+class ValidateSettings(BaseModel):
     """Section `validate` of params.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -21,10 +21,10 @@ class ValidateRules(BaseModel):
 
 def run(settings: Settings) -> None:
     """Check every row of the raw tables and keep the good ones."""
-    rules: ValidateRules = settings.section("validate")
+    section: ValidateSettings = settings.section("validate")
     try:
         with progress("validate"):
-            validated = validate(read_tables(RAW), max_bad_share=rules.max_bad_share)
+            validated = validate(read_tables(RAW), max_bad_share=section.max_bad_share)
     except TooManyBadRowsError as error:  # the rows and reasons are what a person needs now
         write_report(error.validated, REPORTS / "validation")
         raise

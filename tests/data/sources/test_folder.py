@@ -1,7 +1,7 @@
 import pytest
 
+from mfcp.data.log.tables import write_tables
 from mfcp.data.sources import Source
-from mfcp.data.tables import write_tables
 from mfcp.errors import DataError, SettingsError
 from mfcp.registry import import_members
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mfcp.registry import Registered
 
 if TYPE_CHECKING:
-    from mfcp.data.tables import Tables
+    from mfcp.data.log.tables import Tables
 
 
 class Source(Registered):

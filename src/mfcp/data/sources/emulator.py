@@ -9,7 +9,7 @@ from mfcp.data.sources import Source
 from mfcp.emulator.settings import EmulatorSettings
 
 if TYPE_CHECKING:
-    from mfcp.data.tables import Tables
+    from mfcp.data.log.tables import Tables
 
 
 class EmulatorSource(EmulatorSettings, Source):
@@ -23,7 +23,7 @@ class EmulatorSource(EmulatorSettings, Source):
         Raises:
             DataError: the folder `measured` or the file `calibration` is missing or damaged.
         """
-        from mfcp.data.tables import read_tables
+        from mfcp.data.log.tables import read_tables
         from mfcp.emulator.efficiency import load
         from mfcp.emulator.measured import Measured
         from mfcp.emulator.platform import emulate

@@ -10,7 +10,7 @@ from pydantic import Field
 from mfcp.data.sources import Source
 
 if TYPE_CHECKING:
-    from mfcp.data.tables import Tables
+    from mfcp.data.log.tables import Tables
 
 
 class Folder(Source):
@@ -21,6 +21,6 @@ class Folder(Source):
 
     def read(self, seed: int) -> Tables:
         """The folder's tables; nothing is drawn."""
-        from mfcp.data.tables import read_tables
+        from mfcp.data.log.tables import read_tables
 
         return read_tables(Path(self.path))

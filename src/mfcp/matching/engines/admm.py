@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.errors import SettingsError
-from mfcp.matching.admm.core import State, iterate
-from mfcp.matching.admm.relaxed import Multipliers, RelaxedMatching
-from mfcp.matching.admm.rounding import rounded
 from mfcp.matching.bounds import simple_bound
+from mfcp.matching.decomposition.alternating_directions import State, iterate
+from mfcp.matching.decomposition.fractional import Multipliers, RelaxedMatching
+from mfcp.matching.decomposition.rounding import rounded
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.large.candidates import rows_of
 from mfcp.matching.problem import SLACK, MatchingProblem

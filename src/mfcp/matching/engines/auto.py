@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from mfcp.arrays import Floats
 from mfcp.matching.engines.base import Engine
 from mfcp.matching.engines.dual import Dual
 from mfcp.matching.engines.exact import Enumerate, Milp
 from mfcp.matching.engines.search import Search
-from mfcp.matching.exact import few_plans
-from mfcp.matching.problem import Floats, MatchingProblem
+from mfcp.matching.integer.enumeration import few_plans
+from mfcp.matching.problem import MatchingProblem
 
 _PAIRS = 400  # entries up to which HiGHS proves an optimum in seconds
 _FEW_TASKS, _FEW_PAIRS = 4, 2000  # per cluster: up to so many HiGHS still does, and prices say little about plans

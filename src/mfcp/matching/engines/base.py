@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mfcp.arrays import Floats, Ints
 from mfcp.errors import SettingsError
-from mfcp.matching.problem import Floats, Ints, MatchingProblem
+from mfcp.matching.problem import MatchingProblem
 from mfcp.registry import Registered
 
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from mfcp.arrays import Ints
 from mfcp.errors import SettingsError
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.exact import Milp
 from mfcp.matching.engines.greedy import Greedy
-from mfcp.matching.problem import Ints, MatchingProblem, objective_value
+from mfcp.matching.problem import MatchingProblem, objective_value
 
 if TYPE_CHECKING:
     from mfcp.matching.large.candidates import Prices, Pricing
-    from mfcp.matching.large.relaxation import Relaxation
+    from mfcp.matching.large.linear_relaxation import Relaxation
     from mfcp.matching.large.shards import Shards
 
 
@@ -68,8 +69,8 @@ class Dual(Engine):
         self, problem: MatchingProblem, price: float | None, time_limit: float, start: Any, settling: bool | None
     ) -> tuple[Found, Pricing, float]:
         """What was found, at which prices, and the value of the plan."""
+        from mfcp.matching.large.plan_search import search
         from mfcp.matching.large.pricing import price as find_prices
-        from mfcp.matching.large.search import search
 
         begin = time.perf_counter()
         penalty = None if price is None else price / problem.tasks

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mfcp.matching import exact, milp
+from mfcp.arrays import Floats, Ints
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.greedy import Greedy
-from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem
+from mfcp.matching.integer import enumeration, milp
+from mfcp.matching.problem import SLACK, MatchingProblem
 
 _KICKS = 20_000  # of the local search before HiGHS starts: 20 ms at (5, 20)
 _EFFORT = 40_000_000  # kicks times the neighbours of a plan at most
@@ -28,7 +29,7 @@ class Enumerate(Engine):
         self, problem: MatchingProblem, *, price: Floats | None, time_limit: float, start: list[Any] | None
     ) -> Found:
         """The best of all plans; neither a limit nor a start matters."""
-        assignment, bound = exact.enumerate_plans(problem, price)
+        assignment, bound = enumeration.enumerate_plans(problem, price)
         return Found(assignment, bound)
 
 
@@ -52,7 +53,7 @@ class Milp(Engine):
 
 def _improved(problem: MatchingProblem, plan: Ints) -> Ints:
     """A plan no slower: some percent above the optimum become some tenths at (5, 20), for a tenth of HiGHS's time."""
-    from mfcp.matching.construct import iterate
+    from mfcp.matching.kernels.list_schedule import iterate
 
     M, N = problem.T.shape
     T, A = (np.ascontiguousarray(values, np.float64) for values in (problem.T, problem.A))
@@ -69,4 +70,4 @@ class Exact(Engine):
 
     def resolve(self, problem: MatchingProblem, price: Floats | None, time_limit: float) -> Engine:
         """The one of the two that is faster."""
-        return Enumerate() if exact.few_plans(problem) else Milp()
+        return Enumerate() if enumeration.few_plans(problem) else Milp()

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mfcp.arrays import Floats, Ints
 from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
-from mfcp.matching.problem import SLACK, Floats, Ints, MatchingProblem, objective_value, reliability, violations
+from mfcp.matching.problem import SLACK, MatchingProblem, objective_value, reliability, violations
 
 _TRIES = 10  # prices of reliability between the one that is too low and the one that is enough
 _THRIFT = (0.0, 1.0, 4.0)  # how much a task's own seconds count beside when it is done: few or many tasks per cluster
@@ -101,7 +102,7 @@ def _orders(problem: MatchingProblem, fastest: Floats) -> Iterator[Ints]:
 
 def _lister(problem: MatchingProblem) -> Callable[[Ints, float, float], Ints | None]:
     """(order, thrift, price of reliability) -> plan; at price inf reliability comes first, all else between equals."""
-    from mfcp.matching.construct import construct
+    from mfcp.matching.kernels.list_schedule import construct
 
     (M, N), weights, R = problem.T.shape, problem.objective, len(problem.capacities)
     use, limit = np.zeros((R, N, M)), np.zeros((R, M))

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from mfcp.arrays import Ints
 from mfcp.errors import InfeasibleError
 from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
-from mfcp.matching.problem import SLACK, Capacity, Ints, MatchingProblem, violations
+from mfcp.matching.problem import SLACK, Capacity, MatchingProblem, violations
 
 
 class Pop(Engine):

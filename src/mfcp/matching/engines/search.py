@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from mfcp.arrays import Floats
 from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
-from mfcp.matching.problem import SLACK, Floats, MatchingProblem
+from mfcp.matching.problem import SLACK, MatchingProblem
 
 _ENTRIES = 2_000_000  # of T worked on at once: a few arrays of 16 MB
 _KICKS = 50  # per task at most: small rounds are soon exhausted
@@ -50,8 +51,8 @@ class Search(Engine):
         return Found(plan, bound)
 
     def _part(self, problem: MatchingProblem, price: Floats | None) -> Found:
-        from mfcp.matching.compiled_search import search_range
-        from mfcp.matching.fast import over_rounds
+        from mfcp.matching.kernels.enumeration_search import search_range
+        from mfcp.matching.relaxed.compiled import over_rounds
 
         B, M, N = problem.T.shape
         bound = simple_bound(problem, price)
@@ -93,8 +94,8 @@ def _priced(problem: MatchingProblem, price: Floats | None) -> tuple[Floats, Flo
     """
     import torch
 
-    from mfcp.matching.objective import relaxed_problem
-    from mfcp.matching.solvers import solve_relaxed
+    from mfcp.matching.relaxed.argmin import solve_relaxed
+    from mfcp.matching.relaxed.objective import relaxed_problem
 
     T = problem.T.astype(np.float64)
     T = T if problem.zeta is None else T * problem.zeta[:, 1:].min(axis=1)[:, None]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfcp.matching.problem import Bools, Floats, MatchingProblem
+from mfcp.arrays import Bools, Floats
+from mfcp.matching.problem import MatchingProblem
 
 DEADLINE_LEVELS = 8  # rows per cluster that deadlines are put into at most; each costs as much as a capacity
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.errors import SettingsError, SolverError
-from mfcp.matching.large.relaxation import Relaxation
+from mfcp.matching.large.linear_relaxation import Relaxation
 from mfcp.matching.large.shards import Shard, Shards, cut
 
 _PATIENCE = 30.0  # seconds without any worker, or without the scheduler, before giving up

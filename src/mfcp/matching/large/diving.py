@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mfcp.arrays import Floats, Ints
 from mfcp.matching.large.candidates import Row
-from mfcp.matching.large.generation import generate
-from mfcp.matching.large.relaxation import TINY, Relaxation, draw
+from mfcp.matching.large.column_generation import generate
+from mfcp.matching.large.linear_relaxation import TINY, Relaxation, draw
 from mfcp.matching.large.shards import Threads, whole_plan
-from mfcp.matching.problem import Floats, Ints
 
 GIANT = 0.1  # of what is free, from where on tasks are settled
 HUGE, SPLIT = 0.3, 0.4  # see `split`: from there on giants mislead more than a search can mend

@@ -29,17 +29,18 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
+from mfcp.arrays import Floats
 from mfcp.matching.bounds import apart_bound
-from mfcp.matching.large.branching import Branch, branch, masked
+from mfcp.matching.large.branch_and_bound import Branch, branch, masked
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
+from mfcp.matching.large.column_generation import certified, generate
 from mfcp.matching.large.diving import SPLIT, Settled, settle, split
-from mfcp.matching.large.generation import certified, generate
-from mfcp.matching.large.interior import Progress
-from mfcp.matching.large.kinds import alike, dealt
-from mfcp.matching.large.relaxation import Relaxation, draw, guess, relax
-from mfcp.matching.large.setting import SMALL, TINY
+from mfcp.matching.large.identical_tasks import alike, dealt
+from mfcp.matching.large.linear_relaxation import Relaxation, draw, guess, relax
+from mfcp.matching.large.local_problem import SMALL, TINY
+from mfcp.matching.large.lp_interior_point import Progress
 from mfcp.matching.large.shards import Shards, Threads, whole_plan
-from mfcp.matching.problem import SLACK, Floats, MatchingProblem
+from mfcp.matching.problem import SLACK, MatchingProblem
 from mfcp.threads import one_blas_thread
 
 _VALUES = 6  # relaxations beyond the first, at most

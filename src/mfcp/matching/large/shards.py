@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mfcp.matching.large.relaxation import Relaxation
-from mfcp.matching.problem import Floats
+from mfcp.arrays import Floats
+from mfcp.matching.large.linear_relaxation import Relaxation
 
 _SHARDS = 8  # at most; the result does not depend on how many threads share them
 _WORTH = 40_000  # candidates that make a shard worth its overhead
@@ -42,10 +42,10 @@ class Shard:
 
     def price(self, vector: Floats, noise: float, spread: int) -> Floats:
         """(2,) Σ_j mass_j min_i of the reduced costs and of their sizes; proposes candidates."""
-        from mfcp.matching.large import kernels
+        from mfcp.matching.large import pricing_kernels
 
         n, prices = self.tasks.stop - self.tasks.start, self.data.named(vector)
-        table = noise * np.random.default_rng(0).random(_NOISE + kernels.BLOCK + 1)
+        table = noise * np.random.default_rng(0).random(_NOISE + pricing_kernels.BLOCK + 1)
         shape = (n, self.candidates)
         cluster, seconds, reliability = np.empty(shape, np.int32), np.empty(shape), np.empty(shape)
         least = np.empty(n)
@@ -56,7 +56,7 @@ class Shard:
         for low in range(0, n, step):
             part = slice(low, min(low + step, n))
             whole = slice(self.tasks.start + low, self.tasks.start + part.stop)
-            kernels.price_tasks(
+            pricing_kernels.price_tasks(
                 self.data.T, self.data.A, self.data.extra(prices, whole), self.data.per_second(prices),
                 prices.reliability, self.data.cap, table, whole.start, whole.stop, spread, old[part], used[part],
                 cluster[part], seconds[part], reliability[part], least[part],
@@ -67,7 +67,7 @@ class Shard:
 
     def start(self, vector: Floats, mu: float) -> Floats:
         """Take the proposed candidates and start on the central path at these prices."""
-        from mfcp.matching.large import kernels
+        from mfcp.matching.large import pricing_kernels
 
         if self.proposed is not None:
             self.cluster, self.seconds, self.a = self.proposed
@@ -76,38 +76,42 @@ class Shard:
             self.u = np.zeros(len(self.cluster))
             self.mass = self.data.mass[self.tasks]
             self.proposed = None
-        load: Floats = kernels.centre(
+        load: Floats = pricing_kernels.centre(
             self.cluster, self.b, self.a, self.cost, self.mass, vector, mu, self.x, self.s, self.u
         )
         return load
 
     def normal(self, size: int) -> tuple[Floats, Floats, Floats]:
         """This shard's (D, D) half of the Newton matrix, (2, D) forces and (2,) Σ x s, Σ cost x."""
-        from mfcp.matching.large import kernels
+        from mfcp.matching.large import pricing_kernels
 
         H, force, sums = np.zeros((size, size)), np.zeros((2, size)), np.zeros(2)
-        kernels.normal(self.cluster, self.b, self.a, self.cost, self.mass, self.x, self.s, H, force, sums)
+        pricing_kernels.normal(self.cluster, self.b, self.a, self.cost, self.mass, self.x, self.s, H, force, sums)
         return H, force, sums
 
     def reach(self, step: Floats) -> Floats:
-        """See `kernels.reach`."""
-        from mfcp.matching.large import kernels
+        """See `pricing_kernels.reach`."""
+        from mfcp.matching.large import pricing_kernels
 
-        found: Floats = kernels.reach(self.cluster, self.b, self.a, self.mass, self.x, self.s, self.push, step)
+        found: Floats = pricing_kernels.reach(self.cluster, self.b, self.a, self.mass, self.x, self.s, self.push, step)
         return found
 
     def correct(self, step: Floats, mu: float) -> Floats:
-        """See `kernels.correct`."""
-        from mfcp.matching.large import kernels
+        """See `pricing_kernels.correct`."""
+        from mfcp.matching.large import pricing_kernels
 
-        added: Floats = kernels.correct(self.cluster, self.b, self.a, self.mass, self.x, self.s, self.push, step, mu)
+        added: Floats = pricing_kernels.correct(
+            self.cluster, self.b, self.a, self.mass, self.x, self.s, self.push, step, mu
+        )
         return added
 
     def move(self, step: Floats, primal: float, dual: float) -> None:
-        """See `kernels.move`."""
-        from mfcp.matching.large import kernels
+        """See `pricing_kernels.move`."""
+        from mfcp.matching.large import pricing_kernels
 
-        kernels.move(self.cluster, self.b, self.a, self.mass, self.x, self.s, self.u, self.push, step, primal, dual)
+        pricing_kernels.move(
+            self.cluster, self.b, self.a, self.mass, self.x, self.s, self.u, self.push, step, primal, dual
+        )
 
     def plan(self) -> tuple[NDArray[np.int32], Floats]:
         """Candidates (n, W) and shares (n, W) of each task, cheapest first."""

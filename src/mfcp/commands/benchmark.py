@@ -1,0 +1,99 @@
+"""`mfcp benchmark`: all methods on a folder of logs, in memory, without DVC."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mfcp.errors import SettingsError
+
+if TYPE_CHECKING:
+    from mfcp.evaluation.benchmark import BenchmarkSettings
+
+
+def add_parser(commands: Any) -> None:
+    """The sub-command and its options."""
+    bench = commands.add_parser("benchmark", help="compare methods on a folder of logs, in memory, without DVC")
+    bench.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder in the log schema")
+    bench.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets metrics.json, rounds.parquet, PNGs")
+    bench.add_argument("--settings", type=_positive, metavar="K", help="settings of clusters drawn with seed 0")
+    bench.add_argument("--clusters", type=_positive, metavar="M", help="clusters of a setting")
+    bench.add_argument("--tasks", type=_positive, metavar="N", help="tasks of a round")
+    bench.add_argument("--seeds", type=_positive, metavar="S", help="number of seeds")
+    bench.add_argument("--methods", metavar="a,b,…", help="labels of params.yaml's methods; default all")
+    bench.add_argument("--regime", choices=("sequential", "parallel"), help="tasks of a cluster in turn or at once")
+    bench.add_argument("--gamma-quantile", type=float, metavar="Q", help="gamma: quantile of reliability (0.5)")
+    bench.add_argument("--pools", choices=("balanced", "asis"), help="draw pool sizes that balance the clusters")
+    bench.add_argument("--failures", choices=("auto", "observed", "emulated", "off"), help="where reliability is from")
+    bench.add_argument("--params", type=Path, metavar="FILE", help="all other settings (default: params.yaml)")
+    bench.set_defaults(run=run)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
+    return value
+
+
+def run(options: argparse.Namespace) -> None:
+    """Validate the log, run the benchmark, write its files and print its tables."""
+    from mfcp.data.log.validation import validate
+    from mfcp.data.sources.folder import Folder
+    from mfcp.evaluation.benchmark import benchmark
+    from mfcp.evaluation.report import write_outcome
+    from mfcp.evaluation.table import show
+    from mfcp.files import output_folder
+    from mfcp.progress import progress
+
+    settings, max_bad_share = _settings(options)
+    folder = output_folder(options.out)
+    with progress(f"read and validate {options.data}"):
+        validated = validate(Folder(path=str(options.data)).read(settings.seed), max_bad_share=max_bad_share)
+    outcome = benchmark(validated.tables, settings)
+    write_outcome(outcome, folder)
+    show(outcome.summary, everything=True)
+    if outcome.pool.emulated:
+        print(f"emulated, not measured: {', '.join(outcome.pool.emulated)}")
+
+
+def _settings(options: argparse.Namespace) -> tuple[BenchmarkSettings, float]:
+    """Sections of params.yaml with the command's options over them."""
+    from mfcp.evaluation.benchmark import BenchmarkSettings
+    from mfcp.settings import Settings
+
+    settings = Settings.load(options.params or default_params())
+    over: dict[str, dict[str, Any]] = {
+        "featurize": {"settings": options.settings, "clusters": options.clusters},
+        "matching": {"tasks": options.tasks, "regime": options.regime, "gamma_quantile": options.gamma_quantile},
+        "pool": {"pools": options.pools, "failures": options.failures},
+    }
+    if options.seeds:
+        over["featurize"]["seeds"] = list(range(options.seeds))
+    content = dict(settings.content)
+    for section, values in over.items():
+        given = {key: value for key, value in values.items() if value is not None}
+        content[section] = {**(content.get(section) or {}), **given}
+    settings = Settings(content, settings.where)
+    methods = settings.methods
+    if options.methods:
+        wanted = [label.strip() for label in options.methods.split(",")]
+        unknown = [label for label in wanted if label not in methods]
+        if unknown:
+            raise SettingsError(f"--methods: unknown '{unknown[0]}'; known: {', '.join(methods)}")
+        methods = {label: methods[label] for label in wanted}
+    sections = {
+        name: settings.section(name) for name in ("pool", "featurize", "matching", "pretrain", "finetune", "evaluate")
+    }
+    return BenchmarkSettings(**sections, methods=methods), settings.section("validate").max_bad_share
+
+
+def default_params() -> Path:
+    """params.yaml of the working folder, else of the checkout that mfcp runs from."""
+    import mfcp
+
+    for path in (Path("params.yaml"), Path(mfcp.__file__).resolve().parents[2] / "params.yaml"):
+        if path.is_file():
+            return path
+    raise SettingsError("no params.yaml here; run in the repository root or pass --params FILE")

@@ -1,0 +1,116 @@
+"""`mfcp calibrate`: what a log's step times and co-located pairs say about its accelerators, for the emulator.
+
+Imports nothing heavy until the command runs, as `mfcp --help` reads the options here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mfcp.errors import DataError, SettingsError
+from mfcp.files import output_folder
+
+if TYPE_CHECKING:
+    from mfcp.data.emulator_calibration import Calibrated
+    from mfcp.data.log.tables import Tables
+
+
+def add_parser(commands: Any) -> None:
+    """The sub-command and its options."""
+    parser = commands.add_parser(
+        "calibrate",
+        help="fit the emulator's efficiencies and co-location to a folder of logs",
+        description="Fits how much of its published figures every accelerator of a log reaches, by class of operator, "
+        "and says how far the times of model families are off that the fit has not seen. The log needs graphs, batch "
+        "sizes, step times and the figures of its clusters. With a table colocation, zeta is fitted, too.",
+    )
+    parser.add_argument("data", type=Path, metavar="DIR", help="folder in the log schema")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="efficiencies of training steps, CSV, for the emulator"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the folds by family (default: 0)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fit, judge and print; write with --out."""
+    from mfcp.data.emulator_calibration import calibrate, step_logs
+    from mfcp.data.log.tables import read_tables
+    from mfcp.data.log.validation import validate
+    from mfcp.progress import progress
+
+    if options.seed < 0:
+        raise SettingsError(f"--seed: expected a whole number of at least 0, got {options.seed}")
+    if options.out:
+        if options.out.is_dir():
+            raise SettingsError(f"--out {options.out}: a folder; expected the name of a CSV file")
+        output_folder(options.out.parent)
+    with progress(f"read and validate {options.data}"):
+        validated = validate(read_tables(options.data), max_bad_share=1.0)
+    _print_left_out(validated.report)
+    tables = validated.tables
+    logs = step_logs(tables)
+    found = []
+    with progress("calibrate", len(logs)) as advance:
+        for log in logs:
+            found.append(calibrate(log, seed=options.seed))
+            advance()
+    _print(found)
+    if "colocation" in tables:
+        _print_zeta(tables)
+    if options.out:
+        _write(found, options.out)
+
+
+def _write(found: list[Calibrated], path: Path) -> None:
+    """Efficiencies of training steps by accelerator; where several clusters have one, of that with most tasks."""
+    from mfcp.emulator.efficiency import save
+
+    training = sorted((one for one in found if one.log.phase == "train"), key=lambda one: len(one.log.seconds))
+    if not training:
+        raise DataError(f"{path}: not written, since the log times no training steps, which the emulator needs")
+    best = {one.log.accelerator: one for one in training}
+    sources = {name: f"{one.log.cluster_id}: {len(one.log.seconds)} tasks" for name, one in best.items()}
+    save({name: one.efficiency for name, one in best.items()}, path, sources)
+    print(f"{path}: {', '.join(best)}; give it to the emulator as ingest.source.calibration")
+
+
+def _print_left_out(report: dict[str, Any]) -> None:
+    """What validation took out of each table, and by which rules."""
+    for name, entry in report["tables"].items():
+        if entry["bad_rows"]:
+            why = [
+                f"{rule['bad']} by {rule['rule']}, expected {rule['expected']}"
+                for rule in entry["rules"]
+                if rule["bad"]
+            ]
+            print(f"{name}: {entry['bad_rows']} of {entry['rows']} rows are left out: {'; '.join(why)}")
+    for warning in report["warnings"]:
+        print(warning)
+
+
+def _print(found: list[Calibrated]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="step times of model families that the fit has not seen")
+    for title in ("cluster", "accelerator", "phase", "tasks", "MAPE", "log R²"):
+        table.add_column(title, justify="right" if title in ("tasks", "MAPE", "log R²") else "left")
+    for one in found:
+        log = one.log
+        errors = ("-", "-") if one.mape != one.mape else (f"{100 * one.mape:.1f} %", f"{one.r2:.3f}")
+        table.add_row(log.cluster_id, log.accelerator, log.phase, str(len(log.seconds)), *errors)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def _print_zeta(tables: Tables) -> None:
+    from mfcp.data.emulator_calibration import DECAY, fit_speedup, multipliers
+
+    names, curve = fit_speedup(tables["colocation"])
+    counts = multipliers(tables["colocation"]).groupby(level=0).size()
+    factors = curve.table(len(names), 2)[:, 2]
+    for name, zeta, floor in zip(names, factors, curve.floor, strict=True):
+        print(f"{name}: zeta(2) = {zeta:.3f} from {counts[name]} pairs, floor {floor:.3f} at decay {DECAY:g}")

@@ -1,0 +1,178 @@
+"""`mfcp platform`: what a platform is doing, tasks into it, plans out of it, and which release decides."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mfcp.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mfcp.platform.releases.models import Models
+    from mfcp.platform.state.store import Store
+
+ROUNDS, DELIVERIES = 10, 5  # shown
+
+
+def add_parser(commands: Any) -> None:
+    """The sub-command with its own sub-commands."""
+    parser = commands.add_parser(
+        "platform",
+        help="a running platform: its state, its tasks and plans, its champion",
+        description="Speaks to the platform in --home, else in MFCP_HOME, else in ./platform, whether or not its flows "
+        "run at the moment.",
+    )
+    parser.add_argument("--home", default="", metavar="DIR", help="folder of the platform")
+    own = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    status = own.add_parser("status", help="pending tasks, last rounds, releases, deliveries, metrics that wait")
+    status.set_defaults(run=_status)
+    submit = own.add_parser("submit", help="hand in tasks for the next round; those that are known stay as they are")
+    submit.add_argument(
+        "--tasks", type=Path, required=True, metavar="PATH",
+        help="table tasks (.csv, .jsonl, .parquet), or a folder with it and the graphs: nodes, edges",
+    )  # fmt: skip
+    submit.set_defaults(run=_submit)
+    promote = own.add_parser("promote", help="let a release decide from now on, without a comparison")
+    promote.add_argument("version", metavar="VERSION", help="as shown by status")
+    promote.set_defaults(run=_promote)
+    rollback = own.add_parser("rollback", help="let the champion before this one decide again")
+    rollback.set_defaults(run=_rollback)
+    assignments = own.add_parser("assignments", help="which task goes to which cluster")
+    assignments.add_argument("--round", type=int, metavar="ID", help="default: all rounds")
+    assignments.add_argument("--out", type=Path, metavar="FILE", help=".csv or .json (default: JSON to the terminal)")
+    assignments.set_defaults(run=_assignments)
+
+
+def _open(options: argparse.Namespace) -> tuple[Store, Models]:
+    from mfcp.platform.releases.models import Models
+    from mfcp.platform.state.home import home_folder, open_store
+
+    home = home_folder(options.home)
+    store = open_store(home)
+    return store, Models(home, store)
+
+
+def _status(options: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    store, models = _open(options)
+    counts, late = store.counts(), store.undelivered(1)
+    console = Console()
+    console.print(
+        f"{models.folder.parent}: {counts['queue']} tasks pending, {counts['assignments']} assigned in "
+        f"{counts['rounds']} rounds, {counts['set_aside']} set aside; offline: "
+        f"{', '.join(sorted(store.offline())) or 'no cluster'}"
+    )
+    for table in (_rounds(store), _releases(store, models), _deliveries(store)):
+        console.print(table)
+    why = f"; the oldest since {_when(late['at'][0])}, {late['error'][0] or 'not tried yet'}" if len(late) else ""
+    console.print(f"metrics and events that wait for MLflow: {counts['outbox']}{why}", highlight=False)
+
+
+def _rounds(store: Store) -> Table:
+    rows = [
+        [
+            row["round_id"], _when(row["matched_at"]), row["tasks"], row["status"], _number(row["makespan"], ".1f"),
+            _number(row["gap"], ".2%"), _number(row["mean_reliability"], ".4f"), _number(row["gamma"], ".4f"),
+            _number(row["took_s"], ".2f"), row["version"],
+        ]
+        for row in store.rounds(ROUNDS).to_dict("records")
+    ]  # fmt: skip
+    titles = "round", "UTC", "tasks", "status", "makespan [s]", "gap", "reliability", "gamma", "took [s]", "release"
+    return _table("last rounds", titles, rows)
+
+
+def _releases(store: Store, models: Models) -> Table:
+    current, challenging = models.current(), models.challenging()
+    crowned = store.champions().set_index("version")["why"]
+    rows = []
+    for row in store.models().to_dict("records"):
+        version = row["version"]
+        role = "champion" if version == current else "challenger" if version == challenging else ""
+        damaged = _text(row["refused"])
+        why = crowned.loc[[version]].iloc[-1] if version in crowned.index else ""
+        metrics = ", ".join(f"{name} {value:.4g}" for name, value in row["metrics"].items() if value is not None)
+        rows.append([version, role, _when(row["added_at"]), f"refused: {damaged}" if damaged else why, metrics])
+    return _table("releases", ("version", "role", "added, UTC", "why", "metrics"), rows)
+
+
+def _deliveries(store: Store) -> Table:
+    rows = [
+        [row["name"], _when(row["received_at"]), row["status"], _listed(row["rows"]), _listed(row["quarantined"])]
+        for row in store.deliveries(DELIVERIES).to_dict("records")
+    ]
+    return _table("last deliveries", ("file", "UTC", "status", "rows", "in quarantine"), rows)
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[list[Any]]) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title if rows else f"{title}: none yet", title_justify="left")
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    return table
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None or value != value else format(value, form)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _listed(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "-"
+
+
+def _submit(options: argparse.Namespace) -> None:
+    from mfcp.data.log.tables import read_new_tasks
+
+    store, _ = _open(options)
+    tables = read_new_tasks(options.tasks)
+    new = store.submit(tables)
+    known = len(tables["tasks"]) - new
+    print(f"{new} tasks submitted, {known} known already; {store.counts()['queue']} pending")
+
+
+def _promote(options: argparse.Namespace) -> None:
+    _, models = _open(options)
+    models.promote(options.version, "by hand")
+    print(f"champion: {options.version}")
+
+
+def _rollback(options: argparse.Namespace) -> None:
+    _, models = _open(options)
+    before = models.current()
+    print(f"champion: {models.rollback('by hand')} (before: {before})")
+
+
+def _assignments(options: argparse.Namespace) -> None:
+    from mfcp.files import replacing
+
+    if options.out is not None and options.out.suffix not in (".csv", ".json"):
+        raise SettingsError(f"--out {options.out}: expected a name that ends in .csv or .json")
+    store, _ = _open(options)
+    rows = store.assignments(round_id=options.round)
+    if options.round is not None and rows.empty:
+        raise DataError(f"round {options.round}: not known here; see `mfcp platform status`")
+    if options.out is None:
+        print(rows.to_json(orient="records"))
+        return
+    with replacing(options.out) as temporary:
+        if options.out.suffix == ".csv":
+            rows.to_csv(temporary, index=False)
+        else:
+            rows.to_json(temporary, orient="records")
+    print(f"{len(rows)} assignments of {rows['round_id'].nunique()} rounds → {options.out}")

@@ -1,0 +1,88 @@
+"""`mfcp serve`: the decision service on an address; imports nothing heavy until it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from mfcp.errors import DataError, SettingsError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LEAST = 16  # characters of a token
+
+
+def add_parser(commands: Any) -> None:
+    """The sub-command and its options."""
+    parser = commands.add_parser(
+        "serve",
+        help="answer predict, match and explain over HTTP",
+        description="Answers POST /v1/predict, /v1/match and /v1/explain with the champion of a platform, or with one "
+        "release; GET /health, /metrics, /docs. An address that others can reach needs a token.",
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--home", default="", metavar="DIR", help="folder of a platform (MFCP_HOME, else ./platform)")
+    which.add_argument("--model", type=Path, metavar="DIR", help="a release, for instance data/release; no platform")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, this machine only")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="default: 8000; 0 takes a free one")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="holds the token (default: of MFCP_TOKEN)")
+    parser.add_argument("--tasks", type=int, metavar="N", help="tasks of a request at most (1000)")
+    parser.add_argument("--body-mib", type=float, metavar="X", help="size of a request at most (32)")
+    parser.add_argument("--threads", type=int, metavar="N", help="requests computed at once (2)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Serve until interrupted."""
+    token = read_token(options.token_file)
+    if options.host not in LOOPBACK and token is None:
+        raise SettingsError(
+            f"--host {options.host} can be reached by others: give a token in MFCP_TOKEN or --token-file, or leave "
+            "--host out"
+        )
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # requests share the cores already
+    import uvicorn
+    from pydantic import ValidationError
+
+    from mfcp.platform.service.api import ServeSettings, create_app
+    from mfcp.platform.service.champion import Champion
+    from mfcp.platform.state.home import home_folder, open_store
+    from mfcp.registry import explain
+    from mfcp.threads import one_blas_thread
+
+    given = {name: getattr(options, name) for name in ("tasks", "body_mib", "threads")}
+    try:
+        section = ServeSettings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise SettingsError(explain(error)) from None
+    if options.model is not None:
+        champion = Champion.of_folder(options.model, graphs=section.graphs)
+    else:
+        home = home_folder(options.home)
+        champion = Champion.of_platform(home, open_store(home), graphs=section.graphs)
+    app = create_app(champion, section, token=token)
+    with one_blas_thread():
+        uvicorn.run(app, host=options.host, port=options.port, access_log=False, timeout_keep_alive=30)
+
+
+def read_token(path: Path | None) -> str | None:
+    """The token of a file, else of MFCP_TOKEN, None where neither is given.
+
+    Raises:
+        DataError: no such file.
+        SettingsError: a token that could be guessed.
+    """
+    if path is not None:
+        try:
+            token = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"--token-file {path}: cannot read ({error})") from None
+    elif "MFCP_TOKEN" in os.environ:
+        token = os.environ["MFCP_TOKEN"].strip()
+    else:
+        return None
+    if len(token) < _LEAST or not token.isascii():
+        raise SettingsError(f"the token has {len(token)} characters; expected at least {_LEAST}, of ASCII")
+    return token

@@ -1,0 +1,1 @@
+"""The log schema: reading, checking and writing its tables."""

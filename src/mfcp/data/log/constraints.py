@@ -1,0 +1,103 @@
+"""The rules that the schema states, as one mask of offending rows each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from mfcp.arrays import Bools, Ints
+from mfcp.data.log.schema import SUCCEEDED, Column, ForeignKey, Table
+
+if TYPE_CHECKING:
+    from mfcp.data.log.coercion import Coerced
+    from mfcp.data.log.tables import Tables
+
+Kind = Literal["type", "missing", "range", "values", "unique", "reference", "no_success"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule applied to one table: which rows break it, possibly none.
+
+    Attributes:
+        kind: what sort of rule.
+        columns: that it is about.
+        expected: what a row must hold, in words.
+        mask: (rows,) True where the rule is broken.
+    """
+
+    kind: Kind
+    columns: tuple[str, ...]
+    expected: str
+    mask: Bools
+
+    @property
+    def label(self) -> str:
+        """Rule and columns, as reports name them."""
+        return f"{self.kind}({', '.join(self.columns)})"
+
+
+def findings(table: Table, coerced: Coerced, valid: Tables) -> list[Finding]:
+    """Every rule of a table, in the schema's order.
+
+    Args:
+        table: its schema.
+        coerced: its rows, converted cell by cell.
+        valid: tables that were checked before, only their valid rows.
+    """
+    frame = coerced.frame
+    found = []
+    for column in table.columns:
+        if column.name in coerced.wrong:
+            found.append(Finding("type", (column.name,), column.expected, coerced.wrong[column.name]))
+        found += _value_findings(column, frame[column.name])
+    if table.unique:
+        known = frame[list(table.key)].notna().all(axis=1)
+        repeated = frame.duplicated(list(table.key), keep=False) & known
+        found.append(Finding("unique", table.key, "occurs once", repeated.to_numpy(bool)))
+    for foreign in table.foreign:
+        if foreign.target in valid:
+            expected = f"a valid row of {foreign.target} ({', '.join(foreign.target_columns)})"
+            found.append(Finding("reference", foreign.columns, expected, _dangling(foreign, frame, valid)))
+    return found
+
+
+def without_success(tasks: pd.DataFrame, runs: pd.DataFrame) -> Bools:
+    """(tasks,) True for a task with no succeeded run on any cluster: it has no time to learn or match."""
+    done = runs.loc[runs["status"] == SUCCEEDED, "task_id"]
+    result: Bools = ~tasks["task_id"].isin(done).to_numpy(bool)
+    return result
+
+
+def _value_findings(column: Column, values: pd.Series[Any]) -> list[Finding]:
+    found = []
+    if not column.nullable:
+        found.append(Finding("missing", (column.name,), column.expected, values.isna().to_numpy(bool)))
+    if column.low is not None and column.high is not None:
+        numbers = values.to_numpy(np.float64, na_value=np.nan)
+        low = numbers <= column.low if column.above else numbers < column.low
+        found.append(Finding("range", (column.name,), column.expected, low | (numbers > column.high)))
+    if column.values:
+        outside = values.notna() & ~values.isin(column.values)
+        found.append(Finding("values", (column.name,), column.expected, outside.to_numpy(bool)))
+    return found
+
+
+def _dangling(foreign: ForeignKey, frame: pd.DataFrame, valid: Tables) -> Bools:
+    """(rows,) True where the columns are known but name no valid row of the target."""
+    child, target = frame[list(foreign.columns)], valid[foreign.target][list(foreign.target_columns)]
+    codes = np.zeros(len(target) + len(child), np.int64)
+    for ours, theirs in zip(foreign.columns, foreign.target_columns, strict=True):
+        code = _codes(target[theirs], child[ours])
+        codes = codes * (code.max(initial=0) + 1) + code
+    known = child.notna().all(axis=1).to_numpy(bool)
+    result: Bools = known & ~np.isin(codes[len(target) :], codes[: len(target)])
+    return result
+
+
+def _codes(first: pd.Series[Any], second: pd.Series[Any]) -> Ints:
+    """Equal non-negative numbers for equal values of two columns, end to end."""
+    return pd.factorize(pd.concat([first, second], ignore_index=True), use_na_sentinel=False)[0].astype(np.int64)

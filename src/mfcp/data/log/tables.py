@@ -1,0 +1,173 @@
+"""Folders of log tables in Parquet, CSV or JSON Lines: whole files in, whole files out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from mfcp.data.log.formats import READERS, WRITERS
+from mfcp.data.log.schema import SCHEMA, Table
+from mfcp.errors import DataError
+from mfcp.files import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tables = dict[str, "pd.DataFrame"]
+"""The tables of a log by name, see `mfcp.data.log.schema.SCHEMA`."""
+
+Format = Literal["parquet", "csv", "jsonl"]
+
+
+def read_tables(folder: Path) -> Tables:
+    """The tables of a folder in the log schema; other files are ignored.
+
+    Columns arrive in the schema's types. One in which a cell does not convert stays as it was read, so that
+    `mfcp.data.log.validation.validate` can quarantine the row instead of losing the whole log.
+
+    Args:
+        folder: holds one file a table, `<table>.parquet`, `.csv` or `.jsonl`.
+
+    Raises:
+        DataError: no such folder, a required table is missing or there twice, a file is damaged, empty or in
+            another encoding, a required column is missing.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; expected one that holds {', '.join(_needed())}")
+    tables: Tables = {}
+    for table in SCHEMA.values():
+        path = find_table(folder, table.name)
+        if path is not None:
+            tables[table.name] = read_table(path, table)
+            if table.required and tables[table.name].empty:
+                raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
+        elif table.required:
+            seen = sorted(p.name for p in folder.iterdir())
+            listed = ", ".join(seen[:20]) or "nothing"
+            raise DataError(
+                f"{folder}: table '{table.name}' is missing; expected {' or '.join(table.name + s for s in READERS)}, "
+                f"saw {listed}"
+            )
+    return tables
+
+
+def read_table(path: Path, table: Table) -> pd.DataFrame:
+    """One table's file, see `read_tables`; it may have no rows."""
+    from mfcp.data.log.coercion import coerce
+
+    try:
+        frame = READERS[path.suffix](path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot read ({error.strerror or error}); mend the file or its rights") from None
+    check_columns(table, frame, str(path))
+    return coerce(table, frame).lenient
+
+
+def read_new_tasks(path: Path) -> Tables:
+    """Tasks to be matched, with their graphs where `path` is a folder: `tasks`, `nodes`, `edges`.
+
+    Args:
+        path: a file that holds table `tasks`, or a folder.
+
+    Raises:
+        DataError: as `read_table` and `check_tasks`, or no table `tasks` in the folder.
+    """
+    table = SCHEMA["tasks"]
+    found = find_table(path, table.name) if path.is_dir() else path
+    if found is None:
+        raise DataError(f"{path}: no table 'tasks' in it; expected tasks.csv, tasks.jsonl or tasks.parquet")
+    if found.suffix not in READERS:
+        raise DataError(f"{found}: expected a file that ends in {', '.join(READERS)}, or a folder")
+    graphs = {name: find_table(path, name) for name in ("nodes", "edges")} if path.is_dir() else {}
+    own = {name: read_table(file, SCHEMA[name]) for name, file in graphs.items() if file is not None}
+    return {"tasks": check_tasks(read_table(found, table), str(found)), **own}
+
+
+def check_tasks(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Rows of table `tasks` in the schema's types; a log's rows are quarantined instead, but these are asked about now.
+
+    Raises:
+        DataError: a missing column, a cell of another kind or out of bounds, a task without id or there twice.
+    """
+    import numpy as np
+
+    from mfcp.data.log.coercion import coerce
+
+    table = SCHEMA["tasks"]
+    check_columns(table, frame, where)
+    coerced = coerce(table, frame)
+    for column in table.columns:
+        values, wrong = coerced.frame[column.name], coerced.wrong.get(column.name, np.zeros(len(frame), bool))
+        if column.values:
+            wrong = wrong | (values.notna() & ~values.isin(column.values)).to_numpy(bool)
+        if column.low is not None or column.high is not None:
+            number = values.astype("float64").to_numpy(na_value=np.nan)
+            low = -np.inf if column.low is None else column.low
+            high = np.inf if column.high is None else column.high
+            wrong = wrong | (number < low) | (number > high) | ((number == low) & column.above)
+        if wrong.any():
+            row = int(wrong.argmax())
+            seen = frame[column.name].iloc[row]
+            shown = f"'{seen}'" if isinstance(seen, str) else seen
+            raise DataError(f"{where}: tasks row {row}, {column.name}: expected {column.expected}, got {shown}")
+    ids = coerced.frame["task_id"]
+    if ids.isna().any():
+        raise DataError(f"{where}: tasks row {int(ids.isna().to_numpy().argmax())}: task_id is empty; name every task")
+    if ids.duplicated().any():
+        raise DataError(f"{where}: task_id '{ids[ids.duplicated()].iloc[0]}' occurs twice; keep one row")
+    return coerced.frame
+
+
+def find_table(folder: Path, name: str) -> Path | None:
+    """The file of a table in a folder, None where there is none.
+
+    Raises:
+        DataError: two files hold it.
+    """
+    found = [folder / f"{name}{suffix}" for suffix in READERS if (folder / f"{name}{suffix}").exists()]
+    if len(found) > 1:
+        names = " and ".join(p.name for p in found)
+        raise DataError(f"{folder}: {names} both hold table '{name}'; keep one of them")
+    return found[0] if found else None
+
+
+def write_tables(tables: Tables, folder: Path, *, format: Format = "parquet") -> list[Path]:
+    """Write one file a table, each whole or not at all; the same tables give the same bytes.
+
+    A file of the same table in another format is removed afterwards: a folder holds each table once.
+
+    Raises:
+        DataError: a table that the schema does not know, or a folder that cannot be written.
+    """
+    unknown = sorted(set(tables) - set(SCHEMA))
+    if unknown:
+        raise DataError(f"unknown table '{unknown[0]}'; the log schema has {', '.join(SCHEMA)}")
+    paths = []
+    for name, frame in tables.items():
+        path = Path(folder) / f"{name}.{format}"
+        with replacing(path) as temporary:
+            WRITERS[path.suffix](frame, temporary)
+        for suffix in READERS:
+            if suffix != path.suffix:
+                path.with_suffix(suffix).unlink(missing_ok=True)
+        paths.append(path)
+    return paths
+
+
+def check_columns(table: Table, frame: pd.DataFrame, where: str) -> None:
+    """Raise a DataError unless every required column is there once."""
+    seen = [str(column) for column in frame.columns]
+    missing = [c.name for c in table.columns if c.required and c.name not in seen]
+    if missing:
+        raise DataError(
+            f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {', '.join(seen) or 'none'}; "
+            "add the column (its cells may be empty where docs/data.md says so)"
+        )
+    twice = sorted({c for c in seen if seen.count(c) > 1})
+    if twice:
+        raise DataError(f"{where}: column {', '.join(twice)} occurs twice; keep one")
+
+
+def _needed() -> list[str]:
+    return [f"{t.name}.parquet" for t in SCHEMA.values() if t.required]

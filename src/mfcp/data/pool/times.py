@@ -1,0 +1,159 @@
+"""From runs to one number a pair: seconds, seconds per sample, and counts of success (contract of the log schema)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mfcp.arrays import Floats, Ints
+from mfcp.data.log.schema import SUCCEEDED, UNFINISHED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mfcp.data.log.tables import Tables
+
+SMALLEST_RATIO = 1 / 1.4
+"""Balanced pools: mean speeds of two clusters differ by at most this factor, 0.71, or its inverse, 1.4."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What the runs say about every (cluster, task) pair; M clusters, n tasks of the log.
+
+    Attributes:
+        duration: (M, n) mean seconds of succeeded runs, nan where no run tells.
+        per_unit: (M, n) mean seconds per sample, or per step for a task whose batch is known nowhere.
+        finished: (M, n) runs that count for reliability.
+        succeeded: (M, n) those that succeeded.
+        samples: (n,) what a task processes end to end, from its row or implied by runs that tell both a
+            duration and a throughput; nan where the log does not say.
+    """
+
+    duration: Floats
+    per_unit: Floats
+    finished: Ints
+    succeeded: Ints
+    samples: Floats
+
+
+def measure_cells(tables: Tables, pool_size: Floats) -> Cells:
+    """Aggregate validated tables.
+
+    Args:
+        tables: tasks, clusters and runs.
+        pool_size: (M,) accelerators that the logged runs used side by side.
+    """
+    runs, tasks = tables["runs"], tables["tasks"]
+    shape = (len(tables["clusters"]), len(tasks))
+    cluster, task = pair_index(tables, runs)
+    pair = cluster * shape[1] + task
+    good = (runs["status"] == SUCCEEDED).to_numpy()
+    finished = ~runs["status"].isin(UNFINISHED).to_numpy()
+    duration = np.where(good, floats(runs["duration_s"]), np.nan)
+    per_unit = np.where(good, _seconds_per_unit(runs, tasks, task), np.nan)
+    samples = floats(tasks["samples"])
+    implied = _implied(task, duration / per_unit * pool_size[cluster], shape[1])
+    return Cells(
+        duration=_mean(pair, duration, shape),
+        per_unit=_mean(pair, per_unit, shape),
+        finished=_count(pair[finished], shape),
+        succeeded=_count(pair[good], shape),
+        samples=np.where(np.isfinite(samples), samples, implied),
+    )
+
+
+def pair_index(tables: Tables, frame: pd.DataFrame) -> tuple[Ints, Ints]:
+    """Positions (cluster, task) in their tables of every row of `frame`."""
+    import pandas as pd
+
+    cluster = pd.Index(tables["clusters"]["cluster_id"]).get_indexer(frame["cluster_id"])
+    task = pd.Index(tables["tasks"]["task_id"]).get_indexer(frame["task_id"])
+    return cluster.astype(np.int64), task.astype(np.int64)
+
+
+def floats(values: pd.Series[Any]) -> Floats:
+    """(rows,) a number column as float64, empty cells as nan."""
+    return values.to_numpy(np.float64, na_value=np.nan)
+
+
+def balanced_pools(T: Floats, pool_size: Floats, *, seed: int) -> Floats:
+    """(M,) accelerators per cluster with which mean speeds lie within a factor 0.71-1.4 of each other.
+
+    A cluster's mean speed is its effect on log time after the tasks' effects are taken out. Clusters that share no
+    task, even through others, cannot be compared and are balanced apart. Sizes are real numbers (an equivalent of
+    whole machines), the least of each group 1, and execution time is inverse to them.
+
+    Args:
+        T: (M, n) seconds with `pool_size` accelerators, nan where unknown.
+        pool_size: (M,) of the log.
+        seed: of the spread that is left.
+    """
+    effect, group = cluster_effects(T)
+    rng = np.random.default_rng([seed, 0x9001])
+    half = -np.log(SMALLEST_RATIO) / 2
+    log_size = np.log(pool_size) + effect + rng.uniform(-half, half, len(T))
+    for g in np.unique(group):
+        log_size[group == g] -= log_size[group == g].min()
+    result: Floats = np.exp(log_size)
+    return result
+
+
+def cluster_effects(T: Floats) -> tuple[Floats, Ints]:
+    """(M,) least-squares effect of each cluster on log T, mean 0 in each group, and (M,) the group.
+
+    log T_ij = task_j + cluster_i over known pairs: with the tasks eliminated a Laplacian system in the clusters,
+    whose connected components are the groups.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    known = np.isfinite(T).astype(np.float64)
+    log = np.where(known > 0, np.log(np.where(known > 0, T, 1.0)), 0.0)
+    count = np.maximum(known.sum(axis=0), 1.0)
+    laplacian = np.diag(known.sum(axis=1)) - (known / count) @ known.T
+    right = (log - known * (log.sum(axis=0) / count)).sum(axis=1)
+    groups = connected_components(known @ known.T > 0, directed=False)[1].astype(np.int64)
+    effects: Floats = np.linalg.pinv(laplacian, hermitian=True) @ right
+    return effects, groups
+
+
+def task_effects(T: Floats) -> Floats:
+    """(n,) mean log T of each task once the clusters' effects are taken out, nan where nothing is known."""
+    known = np.isfinite(T)
+    left = np.where(known, np.log(np.where(known, T, 1.0)) - cluster_effects(T)[0][:, None], 0.0)
+    count = known.sum(axis=0)
+    result: Floats = np.where(count > 0, left.sum(axis=0) / np.maximum(count, 1), np.nan)
+    return result
+
+
+def _seconds_per_unit(runs: pd.DataFrame, tasks: pd.DataFrame, task: Ints) -> Floats:
+    """(runs,) seconds per sample, else per step for a task of which no run tells a batch or throughput."""
+    rate = floats(runs["samples_per_s"])
+    step = floats(runs["step_time_s"])
+    batch = floats(runs["batch_size"])
+    batch = np.where(np.isfinite(batch), batch, floats(tasks["batch_size"])[task])
+    per_sample = np.where(rate > 0, 1.0 / np.where(rate > 0, rate, 1.0), step / batch)
+    sampled = np.bincount(task, weights=np.isfinite(per_sample), minlength=len(tasks)) > 0
+    return np.where(sampled[task], per_sample, step)
+
+
+def _implied(task: Ints, samples: Floats, count: int) -> Floats:
+    """(n,) median over a task's runs of the samples that duration and throughput imply."""
+    import pandas as pd
+
+    median = pd.Series(samples).groupby(task).median().reindex(range(count))
+    return floats(median)
+
+
+def _mean(pair: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
+    known = np.isfinite(values)
+    total = np.bincount(pair[known], weights=values[known], minlength=shape[0] * shape[1])
+    count = np.bincount(pair[known], minlength=shape[0] * shape[1])
+    result: Floats = np.where(count > 0, total / np.maximum(count, 1), np.nan).reshape(shape)
+    return result
+
+
+def _count(pair: Ints, shape: tuple[int, int]) -> Ints:
+    return np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int64)

@@ -1,0 +1,128 @@
+"""How kernels are compiled, where that is kept, and why everyone runs the same code.
+
+Numba keeps what it has compiled beside the source and looks at that one file. Here it is kept in the user's cache,
+under a digest of all kernels' sources, the libraries and the processor: every clone of the same sources shares it, and
+a kernel is compiled again when one that it inlines has changed.
+
+What a process has just compiled is linked with whatever else it has compiled before, and where sums may be reordered
+its last bits are not those of the code that is kept. So a module that calls `prepare` is compiled by a process of its
+own, and every other one loads what that has left: equal sources give equal bits, in the first run and in the last.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import UserWideCacheLocator
+from numba.core.registry import cpu_target
+
+TOGETHER = ("kernels.relaxed_newton", "kernels.enumeration_search", "kernels.expected_cost")
+"""Modules that most rounds need: who needs one has them compiled side by side."""
+
+_MATCHING = Path(__file__).parents[1]
+_KEPT = 8  # versions of the sources, the newest: a few megabytes each
+_INTO = "MFCP_KERNELS_INTO"  # the folder of a process that compiles for the others
+
+
+class Locator(UserWideCacheLocator):
+    """Where Numba keeps the kernels of a module; None for anybody else's functions."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
+        own = Path(py_file)
+        self._cache_path = os.environ.get(_INTO) or str(
+            _folder() / ".".join(own.relative_to(_MATCHING).with_suffix("").parts)
+        )
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Locator | None:
+        """Numba's way to ask."""
+        if not Path(py_file).is_relative_to(_MATCHING):
+            return None
+        return super().from_function(py_func, py_file)  # type: ignore[no-any-return, no-untyped-call]
+
+
+# Read whenever a function is decorated; Numba's own locators follow, where ours has no place to write.
+_OTHERS = ("UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator", "IPythonCacheLocator")
+numba.config.CACHE_LOCATOR_CLASSES = ",".join([f"{__name__}.Locator", *_OTHERS])  # type: ignore[attr-defined]
+
+kernel: Any = partial(numba.njit, cache=True, nogil=True, error_model="numpy")
+"""Decorator of a kernel: `@kernel`, or `@kernel(signature, further options)`."""
+
+
+def prepare(module: str) -> None:
+    """Have a module compiled, and those of `TOGETHER`, where they are not yet; called before its first kernel.
+
+    Its kernels have signatures, so that importing it compiles all of it. Where nothing can be kept, the importer does.
+
+    Args:
+        module: its name.
+    """
+    folder, wanted = _folder(), sorted({module.partition("matching.")[2], *TOGETHER})
+    if _INTO in os.environ or not _missing(folder, wanted):
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError:
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait for what this process has compiled
+        for left in folder.glob(".*.*"):
+            shutil.rmtree(left, ignore_errors=True)
+        if missing := _missing(folder, wanted):
+            if sys.stderr.isatty():
+                print("compiling kernels for this machine, once: about a minute …", file=sys.stderr, flush=True)
+            with ThreadPoolExecutor(len(missing)) as threads:
+                list(threads.map(partial(_compile, folder), missing))
+            for old in sorted(folder.parent.iterdir(), key=os.path.getmtime)[:-_KEPT]:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def _missing(folder: Path, wanted: Iterable[str]) -> list[str]:
+    return [name for name in wanted if not (folder / name).is_dir()]
+
+
+def _compile(folder: Path, name: str) -> None:
+    """One module, whole or not at all; one that cannot be compiled says why where it is imported next."""
+    try:
+        into = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
+        path = os.pathsep.join(filter(None, [str(_MATCHING.parents[1]), os.environ.get("PYTHONPATH")]))
+        done = subprocess.run(
+            [sys.executable, "-c", f"import mfcp.matching.{name}"],
+            env={**os.environ, _INTO: str(into), "PYTHONPATH": path},
+            capture_output=True,
+        )
+        if done.returncode == 0:
+            os.rename(into, folder / name)
+        else:
+            shutil.rmtree(into)
+    except OSError:
+        return
+
+
+@cache
+def _folder() -> Path:
+    """Of these sources, libraries and processor."""
+    whole = hashlib.sha256()
+    for path in sorted(_MATCHING.rglob("*.py")):
+        source = path.read_bytes()
+        if b"import kernel" in source or path == Path(__file__):
+            whole.update(f"{path.relative_to(_MATCHING).as_posix()}\0{len(source)}\0".encode() + source)
+    processor = cpu_target.target_context.codegen().magic_tuple()  # and what it can do
+    for part in (sys.version, numba.__version__, processor):
+        whole.update(f"{part}\0".encode())
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home) / "mfcp" / "kernels" / whole.hexdigest()[:16]

@@ -1,0 +1,363 @@
+# mypy: allow-untyped-defs, allow-untyped-decorators
+"""Plans of many rounds of tens of tasks, compiled: iterated local search, then an implicit enumeration that proves.
+
+With prices p of clusters and q of reliability, a pair costs r_ij = p_i t_ij - q a_ij / N - min_k (…), at least 0, and
+every plan's value is at least bound + Σ_j r: so a plan that beats the best one known spends less than their difference
+on deviations from the cheapest clusters. Such deviation sets are few, and are looked at one by one, cheapest first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mfcp.matching.kernels.compiling import kernel, prepare
+from mfcp.matching.kernels.random_numbers import random_below
+
+prepare(__name__)
+
+_SMALLEST = 2e-3  # share of the bound that the first enumeration may spend; doubled until it proves
+_STERN = 1e3  # times the charge, where a descent was content to miss the reliability that it must reach
+_FIRST = 10  # of the descents, one in so many comes before the enumeration: a good value to start from is all it takes
+
+
+@kernel
+def _totals(T, A, plan, load, count):
+    """Loads and numbers of tasks in place; returns Σ_j a."""
+    load[:] = 0.0
+    count[:] = 0
+    reached = 0.0
+    for j in range(len(plan)):
+        load[plan[j]] += T[j, plan[j]]
+        count[plan[j]] += 1
+        reached += A[j, plan[j]]
+    return reached
+
+
+@kernel
+def _busy(zeta, i, load, count):
+    return load * zeta[i, count] if len(zeta) else load
+
+
+@kernel
+def _span(load, count, zeta):
+    span = 0.0
+    for i in range(len(load)):
+        span = max(span, _busy(zeta, i, load[i], count[i]))
+    return span
+
+
+@kernel
+def _list(T, A, order, zeta, price, thrift, plan, load, count):
+    """Each task of `order` to where (end + thrift · its seconds - price · a) is least."""
+    N, M = T.shape
+    load[:] = 0.0
+    count[:] = 0
+    reached = 0.0
+    for place in range(N):
+        j = order[place]
+        best, least = -1, np.inf
+        for i in range(M):
+            if T[j, i] == np.inf:
+                continue
+            end = _busy(zeta, i, load[i] + T[j, i], count[i] + 1)
+            score = -A[j, i] + 1e-12 * end if price == np.inf else end + thrift * T[j, i] - price * A[j, i]
+            if score < least or best < 0:
+                best, least = i, score
+        plan[j] = best
+        load[best] += T[j, best]
+        count[best] += 1
+        reached += A[j, best]
+    return reached
+
+
+@kernel
+def _start(T, A, zeta, need, charge, hard, plan, load, count):
+    """The best of some list schedules into `plan`; its value. With `hard` all reach `need`, at a bisected price."""
+    N = len(T)
+    trial = np.empty(N, np.int64)
+    fastest = np.empty(N)
+    for j in range(N):
+        fastest[j] = T[j].min()
+    order = np.argsort(-fastest)
+    work = fastest.sum()
+    best = np.inf
+    for thrift in (0.0, 1.0, 4.0):
+        low, high = np.log(work / N), np.log(work * 100.0)
+        for attempt in range(9):
+            price = 0.0 if attempt == 0 else np.inf if attempt == 1 else np.exp((low + high) / 2)
+            reached = _list(T, A, order, zeta, price, thrift, trial, load, count)
+            value = _span(load, count, zeta)
+            if hard:
+                value = value if reached >= need else np.inf
+            else:
+                value += charge * max(need - reached, 0.0)
+            if value < best:
+                best = value
+                plan[:] = trial
+            if attempt == 0 and reached >= need:
+                break
+            if attempt > 1 and reached >= need:
+                high = np.log(price)
+            elif attempt > 1:
+                low = np.log(price)
+    return best
+
+
+@kernel
+def _descend(T, A, zeta, keep, need, charge, plan, load, count, reached):
+    """(value, Σ_j a) after moves and swaps, the best first, until none lowers makespan + charge · missing Σ_j a.
+
+    While nothing is missing only those that touch the busiest cluster can lower it.
+    """
+    N, M = T.shape
+    busy = np.empty(M)
+    while True:
+        worst, top = 0, -1.0
+        for i in range(M):
+            busy[i] = _busy(zeta, i, load[i], count[i])
+            if busy[i] > top:
+                worst, top = i, busy[i]
+        short = max(need - reached, 0.0)
+        least = (top + charge * short) * (1.0 - 1e-9)
+        first, second, to = -1, -1, -1
+        for j in range(N):
+            i = plan[j]
+            if short == 0.0 and i != worst and not len(zeta):
+                continue
+            left = _busy(zeta, i, load[i] - T[j, i], count[i] - 1)
+            for k in range(M):
+                if k == i or not keep[j, k] or (short == 0.0 and i != worst and k != worst):
+                    continue
+                missing = charge * max(need - reached - A[j, k] + A[j, i], 0.0)
+                span = max(left, _busy(zeta, k, load[k] + T[j, k], count[k] + 1))
+                if span + missing >= least:
+                    continue
+                for c in range(M):
+                    if c != i and c != k:
+                        span = max(span, busy[c])
+                if span + missing < least:
+                    least, first, second, to = span + missing, j, -1, k
+        for j in range(N):
+            i = plan[j]
+            if short == 0.0 and i != worst:
+                continue
+            for other in range(N):
+                k = plan[other]
+                if k == i or not keep[j, k] or not keep[other, i] or (short > 0.0 and other < j):
+                    continue
+                one = load[i] - T[j, i] + T[other, i]
+                two = load[k] - T[other, k] + T[j, k]
+                if len(zeta):
+                    one *= zeta[i, count[i]]
+                    two *= zeta[k, count[k]]
+                span = max(one, two)
+                if span >= least:
+                    continue
+                missing = charge * max(need - reached - A[j, k] - A[other, i] + A[j, i] + A[other, k], 0.0)
+                if span + missing >= least:
+                    continue
+                for c in range(M):
+                    if c != i and c != k:
+                        span = max(span, busy[c])
+                if span + missing < least:
+                    least, first, second, to = span + missing, j, other, k
+        if first < 0:
+            return top + charge * short, reached
+        came = plan[first]
+        reached += _put(T, A, plan, load, count, first, to)
+        if second >= 0:
+            reached += _put(T, A, plan, load, count, second, came)
+
+
+@kernel
+def _put(T, A, plan, load, count, j, to):
+    """Move task j; returns what Σ_j a gains."""
+    i = plan[j]
+    load[i] -= T[j, i]
+    load[to] += T[j, to]
+    count[i] -= 1
+    count[to] += 1
+    plan[j] = to
+    return A[j, to] - A[j, i]
+
+
+@kernel
+def _kick(T, A, zeta, pairs, need, charge, hard, kicks, most, regret, bound, best, plan, state):
+    """Improve `plan` of value `best` by descents from kicked copies, in place; its value.
+
+    A kick puts two to four tasks anywhere that is not ruled out: a pair with bound + r >= the best value is in no
+    better plan.
+    """
+    N, M = T.shape
+    keep = np.empty((N, M), np.bool_)
+    current, load, count = np.empty(N, np.int64), np.empty(M), np.empty(M, np.int64)
+    for j in range(N):
+        current[j] = regret[j].argmin()
+    closed = np.inf
+    for kick in range(-2, kicks):  # first from each task's cheapest cluster, then from the plan itself
+        if best < closed:
+            closed, kept = best, 0
+            for j in range(N):
+                for i in range(M):
+                    keep[j, i] = bound + regret[j, i] < best and T[j, i] < best * most
+                    if keep[j, i]:
+                        pairs[kept, 0], pairs[kept, 1] = j, i
+                        kept += 1
+            if kept == 0:
+                break
+        if kick >= 0:
+            for _ in range(2 + random_below(state, 3)):
+                chosen = random_below(state, kept)
+                current[pairs[chosen, 0]] = pairs[chosen, 1]
+        reached = _totals(T, A, current, load, count)
+        value, reached = _descend(T, A, zeta, keep, need, charge, current, load, count, reached)
+        if hard and reached < need:
+            value, reached = _descend(T, A, zeta, keep, need, _STERN * charge, current, load, count, reached)
+        if value <= best and (reached >= need or not hard):
+            best = value
+            plan[:] = current
+        else:
+            current[:] = plan
+    return best
+
+
+@kernel
+def _deviations(T, A, lowest, regret, base, bound, best):
+    """Pairs that a plan better than `best` may have besides the cheapest, cheapest first, and what is left after each.
+
+    Returns:
+        task, cluster, r (P,); total and rate (P + 1, M + 1): how much the load of each cluster, and what Σ_j a lacks,
+        can still fall by pairs from each on, at all and per unit of r.
+    """
+    N, M = T.shape
+    count = 0
+    for j in range(N):
+        for i in range(M):
+            count += i != base[j] and bound + regret[j, i] < best
+    task, cluster, cost = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
+    at = 0
+    for j in range(N):
+        for i in range(M):
+            if i != base[j] and bound + regret[j, i] < best:
+                task[at], cluster[at], cost[at] = j, i, regret[j, i]
+                at += 1
+    order = np.argsort(cost)
+    task, cluster, cost = task[order], cluster[order], cost[order]
+    total, rate = np.zeros((count + 1, M + 1)), np.zeros((count + 1, M + 1))
+    for at in range(count - 1, -1, -1):
+        j, i = task[at], base[task[at]]
+        total[at], rate[at] = total[at + 1], rate[at + 1]
+        for row, gain in ((i, lowest[i] * T[j, i]), (M, A[j, cluster[at]] - A[j, i])):
+            if gain > 0.0:
+                total[at, row] += gain
+                rate[at, row] = max(rate[at, row], gain / cost[at])
+    return task, cluster, cost, total, rate
+
+
+@kernel
+def _enumerate(T, A, zeta, regret, bound, need, charge, hard, budget, best, plan):
+    """(value, whether proven): every plan within reach of `best` is looked at, or `budget` of them.
+
+    `plan` is replaced where a better one is found.
+    """
+    N, M = T.shape
+    lowest = np.ones(M)
+    for i in range(M if len(zeta) else 0):
+        lowest[i] = zeta[i, 1:].min()
+    base, load, count = np.empty(N, np.int64), np.empty(M), np.empty(M, np.int64)
+    for j in range(N):
+        base[j] = regret[j].argmin()
+    task, cluster, cost, total, rate = _deviations(T, A, lowest, regret, base, bound, best)
+    P = len(task)
+    taken, spent = np.empty(P + 1, np.int64), np.zeros(P + 2)
+    limit = min(_SMALLEST * bound, best - bound) if bound > 0.0 else best - bound  # doubling must get somewhere
+    nodes = 0
+    while True:
+        current, free = base.copy(), np.ones(N, np.bool_)
+        reached = _totals(T, A, current, load, count)
+        missing = charge * max(need - reached, 0.0)
+        value = _span(load, count, zeta) + missing
+        if value < best and (missing == 0.0 or not hard):
+            best = value
+            plan[:] = current
+        depth, at = 0, 0
+        while True:
+            left = min(limit, best - bound) - spent[depth]
+            go = at < P and cost[at] < left
+            if go:
+                for i in range(M):
+                    over = lowest[i] * load[i] - best
+                    go = go and not (over >= 0.0 and (over >= total[at, i] or over >= left * rate[at, i]))
+                lack = need - reached
+                if hard:
+                    go = go and not (lack > 0.0 and (lack > total[at, M] or lack > left * rate[at, M]))
+            if go:
+                j = task[at]
+                if free[j]:
+                    reached += _put(T, A, current, load, count, j, cluster[at])
+                    free[j] = False
+                    taken[depth] = at
+                    spent[depth + 1] = spent[depth] + cost[at]
+                    depth += 1
+                    nodes += 1
+                    missing = charge * max(need - reached, 0.0)
+                    value = _span(load, count, zeta) + missing
+                    if value < best and (missing == 0.0 or not hard):
+                        best = value
+                        plan[:] = current
+                    if nodes >= budget:
+                        return best, False
+                at += 1
+            elif depth == 0:
+                break
+            else:
+                depth -= 1
+                at = taken[depth]
+                j = task[at]
+                reached += _put(T, A, current, load, count, j, base[j])
+                free[j] = True
+                at += 1
+        if best - bound <= limit:
+            return best, True
+        limit *= 2.0
+
+
+@kernel(
+    "void(f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], b1, f8[:,:,::1], f8[::1], i8, i8, i8, i8,"
+    " i8[:,::1], f8[::1], b1[::1])",
+)
+def search_range(
+    T, A, zeta, need, charge, hard, regret, bound, kicks, budget, first, last, plan, value, proven
+):  # fmt: skip
+    """Plans for the rounds first … last - 1, into plan, value, proven.
+
+    Args:
+        T: (B, N, M) seconds, inf where not allowed.
+        A: (B, N, M).
+        zeta: (M, N + 1), or (0, 0) for tasks one after another.
+        need: (B,) least Σ_j a.
+        charge: (B,) of each missing unit of it; with `hard` only on the way.
+        hard: whether a plan must reach `need`; the rounds are then such that one does.
+        regret: (B, N, M) r, inf where not allowed.
+        bound: (B,) such that every plan's value is at least bound + Σ_j r.
+        kicks: descents after the enumeration where it did not prove; a part of that before it.
+        budget: plans that the enumeration may look at.
+        plan, value, proven: (B, N), (B,), (B,).
+    """
+    N, M = T.shape[1:]
+    load, count = np.empty(M), np.empty(M, np.int64)
+    pairs, state = np.empty((N * M, 2), np.int64), np.empty(1, np.uint64)
+    for b in range(first, last):
+        state[0] = np.uint64(88172645463325252)
+        most = np.inf if len(zeta) else 1.0
+        best = _start(T[b], A[b], zeta, need[b], charge[b], hard, plan[b], load, count)
+        given = (T[b], A[b], zeta, pairs, need[b], charge[b], hard)
+        best = _kick(*given, kicks // _FIRST, most, regret[b], bound[b], best, plan[b], state)
+        proven[b] = False
+        if budget:
+            best, proven[b] = _enumerate(
+                T[b], A[b], zeta, regret[b], bound[b], need[b], charge[b], hard, budget, best, plan[b]
+            )
+        if not proven[b]:
+            best = _kick(*given, kicks, most, regret[b], bound[b], best, plan[b], state)
+        value[b] = best

@@ -1,0 +1,642 @@
+# mypy: allow-untyped-defs, allow-untyped-decorators, disable-error-code="call-arg, var-annotated"
+"""`dual.solve_rounds` and `solvers.respond` for the CPU, compiled: one round after another, no temporaries.
+
+Line by line the algorithm of `prices.py`, `interior.py` and `dual.py`, which define it and against which every
+result here is tested. A round needs three arrays of its own shape besides T, A and X; what is needed per task is
+kept for a block of tasks at a time. The kernels hold no Python lock, so rounds can be split over threads. Constants of
+modules without kernels come as arguments, since a change of those compiles nothing anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from mfcp.matching.kernels.compiling import kernel, prepare
+
+prepare(__name__)
+
+# Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
+_LOOSE = {"reassoc", "contract", "nsz", "arcp"}
+# For code whose order of sums matters. It has to be said: numba gives a function the flags of its first caller.
+_STRICT = {"contract"}
+# Tasks at a time: their temporaries stay in the nearest cache. Unsigned, as are the indices made from it: numba would
+# otherwise ask at every entry whether the index counts from the end, and the loop would not vectorise.
+_BLOCK = np.uint64(256)
+
+# Temporaries of one Newton step, allocated once per call: those of a block of tasks, then those of the M + 1 prices.
+_Work = namedtuple(
+    "_Work", ["TW", "mean", "share", "root", "H", "S", "edge", "y", "sums", "prices", "D", "force", "p", "w"]
+)
+
+
+@intrinsic
+def _as_bits(typing, x):
+    """The 64 bits of a double."""
+    return types.int64(types.float64), _bitcast
+
+
+@intrinsic
+def _as_double(typing, bits):
+    """The double of 64 bits."""
+    return types.float64(types.int64), _bitcast
+
+
+def _bitcast(context, builder, signature, args):
+    return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+
+# ln 2 in two parts; the first has few bits, so that a multiple of it is exact.
+_LN2, _LN2_REST = 0.6931471803691238, 1.9082149292705877e-10
+_HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of sqrt(1/2)
+
+
+@kernel(fastmath=_STRICT)
+def _log(x):
+    """log x to the last digit or two for x >= 1e-300; unlike math.log no call, so loops around it vectorise.
+
+    x = 2^k m with m between sqrt(1/2) and sqrt(2), and log m = 2 artanh((m - 1) / (m + 1)) by its series.
+    """
+    bits = _as_bits(x)
+    k = (bits - _HALF_ROOT) >> 52
+    f = _as_double(bits - (k << 52)) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    tail = 2 / 11 + z * (2 / 13 + z * (2 / 15 + z * (2 / 17 + z * (2 / 19 + z * (2 / 21)))))
+    series = z * (2 / 3 + z * (2 / 5 + z * (2 / 7 + z * (2 / 9 + z * tail))))
+    return k * _LN2 + (f - (s * (f - series) - k * _LN2_REST))
+
+
+@kernel(fastmath=_STRICT)
+def _exp(x):
+    """exp x to the last digit or two for x <= 0, 0 where it is below 1e-300; see `_log`."""
+    k = np.floor(x * (1 / math.log(2.0)) + 0.5)
+    r = (x - k * _LN2) - k * _LN2_REST
+    tail = 1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600 + r / 6227020800))))
+    tail = 1 / 24 + r * (1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * tail)))
+    series = 1.0 + r * (1.0 + r * (1 / 2 + r * (1 / 6 + r * tail)))
+    bits = (np.int64(max(k, -1000.0)) + 1023) << 52
+    return series * _as_double(bits) if x > -690.0 else 0.0
+
+
+@kernel
+def _larger(bits, value):
+    """The larger of the double with these bits, >= 0, and `value`, as bits: such a maximum over a loop vectorises.
+
+    Doubles from 0 on are ordered as their bits are, and NaN comes last: it is kept.
+    """
+    other = _as_bits(value)
+    return other if other > bits else bits
+
+
+@kernel
+def _work(M, N):
+    n = min(N, np.int64(_BLOCK))
+    return _Work(
+        np.empty((M, n)), np.empty(n), np.empty(n), np.empty(n), np.empty((M + 1, M + 1)), np.empty(M + 1),
+        np.empty(M + 1), np.empty(M + 1), np.empty(M + 1), np.empty(M + 1), np.empty(M + 1), np.empty(M + 1),
+        np.empty(M), np.empty(M),
+    )  # fmt: skip
+
+
+@kernel(fastmath=_LOOSE)
+def _factor(T, A, best, W, c, work):
+    """work.H := Cholesky factor of I + S K S for weights c W, S = sqrt(work.D); work.edge: see `_simplex_solve`."""
+    M, N = T.shape
+    TW, mean, share, root, H, S = work.TW, work.mean, work.share, work.root, work.H, work.S
+    D, edge = work.D, work.edge
+    H[:] = 0.0
+    for low in range(np.uint64(0), np.uint64(N), _BLOCK):
+        n = min(_BLOCK, np.uint64(N) - low)
+        for j in range(n):
+            mean[j] = share[j] = 0.0
+        for i in range(M):
+            for j in range(n):
+                w = W[i, low + j]
+                share[j] += w
+                mean[j] += (best[low + j] - A[i, low + j]) * w
+        for j in range(n):
+            share[j] = 1.0 / share[j]
+            mean[j] *= share[j]
+            root[j] = math.sqrt(share[j])
+        for i in range(M):
+            own, cross, last = 0.0, 0.0, 0.0
+            for j in range(n):
+                t, w = T[i, low + j], W[i, low + j]
+                tw = t * w
+                TW[i, j] = tw * root[j]
+                centred = best[low + j] - A[i, low + j] - mean[j]
+                own += tw * t * (1.0 - w * share[j])
+                cross += tw * centred
+                last += w * centred * centred
+            H[i, i] += own
+            H[M, i] += cross
+            H[M, M] += last
+            for k in range(i):
+                dot = 0.0
+                for j in range(n):
+                    dot += TW[i, j] * TW[k, j]
+                H[i, k] -= dot
+    H[M, M] /= N
+    for i in range(M + 1):
+        S[i] = math.sqrt(D[i])
+        H[M, i] /= N
+        for k in range(i + 1):
+            H[i, k] *= c * S[i] * S[k]
+        H[i, i] += 1.0
+    _cholesky(H)
+    for i in range(M):
+        edge[i] = S[i]
+    edge[M] = 0.0
+    _substitute(H, edge)
+
+
+@kernel
+def _cholesky(H):
+    """H := its Cholesky factor below the diagonal, the inverse of the factor's entries on it."""
+    n = len(H)
+    for k in range(n):
+        pivot = H[k, k]
+        for m in range(k):
+            pivot -= H[k, m] * H[k, m]
+        inverse = 1.0 / math.sqrt(pivot)
+        H[k, k] = inverse
+        for i in range(k + 1, n):
+            value = H[i, k]
+            for m in range(k):
+                value -= H[i, m] * H[k, m]
+            H[i, k] = value * inverse
+
+
+@kernel
+def _substitute(L, b):
+    n = len(b)
+    for i in range(n):
+        value = b[i]
+        for k in range(i):
+            value -= L[i, k] * b[k]
+        b[i] = value * L[i, i]
+    for i in range(n - 1, -1, -1):
+        value = b[i]
+        for k in range(i + 1, n):
+            value -= L[k, i] * b[k]
+        b[i] = value * L[i, i]
+
+
+@kernel
+def _simplex_solve(work):
+    """`prices._simplex_solve` for the force in work.y, in place; work.edge is its `e`."""
+    y, e, S = work.y, work.edge, work.S
+    M = len(S) - 1
+    for i in range(M + 1):
+        y[i] *= S[i]
+    _substitute(work.H, y)
+    top, bottom = 0.0, 0.0
+    for i in range(M):
+        top += S[i] * y[i]
+        bottom += S[i] * e[i]
+    theta = top / bottom
+    for i in range(M + 1):
+        y[i] = S[i] * (y[i] - theta * e[i])
+
+
+@kernel(fastmath=_LOOSE)
+def _respond(T, A, best, W, c, V, work, store):
+    """work.sums := loads and missing reliability of the response to gradient V and work.prices; V := it, if `store`."""
+    M, N = T.shape
+    mean, total, sums, prices = work.mean, work.share, work.sums, work.prices
+    q = prices[M] / N
+    for i in range(M + 1):
+        sums[i] = 0.0
+    for low in range(np.uint64(0), np.uint64(N), _BLOCK):
+        n = min(_BLOCK, np.uint64(N) - low)
+        for j in range(n):
+            mean[j] = total[j] = 0.0
+        for i in range(M):
+            p = prices[i]
+            for j in range(n):
+                w = W[i, low + j]
+                mean[j] += w * (V[i, low + j] + T[i, low + j] * p + (best[low + j] - A[i, low + j]) * q)
+                total[j] += w
+        for j in range(n):
+            mean[j] /= total[j]
+        for i in range(M):
+            p = prices[i]
+            load, short = 0.0, 0.0
+            for j in range(n):
+                gap = best[low + j] - A[i, low + j]
+                change = c * W[i, low + j] * (mean[j] - V[i, low + j] - T[i, low + j] * p - gap * q)
+                load += T[i, low + j] * change
+                short += gap * change
+                if store:
+                    V[i, low + j] = change
+            sums[i] += load
+            sums[M] += short
+    sums[M] /= N
+
+
+@kernel
+def _newton(T, A, best, W, c, V, refinements, work):
+    """`prices.newton_step` for weights c W: V, the gradient, becomes dX; the price changes are in work.prices."""
+    _factor(T, A, best, W, c, work)
+    prices, y, sums, D, force = work.prices, work.y, work.sums, work.D, work.force
+    for i in range(len(prices)):
+        prices[i] = 0.0
+    for _ in range(1 + refinements):
+        _respond(T, A, best, W, c, V, work, False)
+        for i in range(len(y)):
+            y[i] = sums[i] + force[i] - prices[i] / D[i]
+        _simplex_solve(work)
+        for i in range(len(y)):
+            prices[i] += y[i]
+    _respond(T, A, best, W, c, V, work, True)
+
+
+@kernel
+def _share(T, forbidden, by_speed, X):
+    """`Rounds.shared`."""
+    M, N = T.shape
+    for j in range(N):
+        longest, total = 0.0, 0.0
+        for i in range(M):
+            longest = max(longest, T[i, j])
+        for i in range(M):
+            share = 1.0 / max(T[i, j], 1e-6 * longest, 1e-300) if by_speed else 1.0
+            if forbidden.size and forbidden[i, j]:
+                share = 0.0
+            X[i, j] = share
+            total += share
+        for i in range(M):
+            X[i, j] /= total
+
+
+@kernel(fastmath=_LOOSE)
+def _sums(T, A, best, X, sums):
+    M, N = T.shape
+    short = 0.0
+    for i in range(M):
+        load = 0.0
+        for j in range(N):
+            load += T[i, j] * X[i, j]
+            short += (best[j] - A[i, j]) * X[i, j]
+        sums[i] = load
+    sums[M] = short / N
+
+
+@kernel
+def _softmax_load(sums, beta, p):
+    M = len(p)
+    top = sums[0]
+    for i in range(1, M):
+        top = max(top, sums[i])
+    total = 0.0
+    for i in range(M):
+        p[i] = math.exp(beta * (sums[i] - top))
+        total += p[i]
+    for i in range(M):
+        p[i] /= total
+
+
+@kernel(fastmath=_LOOSE)
+def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps, tuning, X, s, W, V, work):
+    """`interior.interior_point` from the plan X: prices in work.p; returns q and the steps taken."""
+    M, N = T.shape
+    centring, inside_least, long = tuning[0], tuning[1], tuning[2]
+    flat_X, flat_s, flat_W, flat_V = X.reshape(M * N), s.reshape(M * N), W.reshape(M * N), V.reshape(M * N)
+    prices, sums, D, force, p, w = work.prices, work.sums, work.D, work.force, work.p, work.w
+    _sums(T, A, best, X, sums)
+    mu = 0.0
+    for i in range(M):
+        mu += sums[i]
+    mu = max(mu / M, 1e-300)
+    slack = max(room, sums[M])
+    q = (lam + mu) / slack
+    p[:] = 1.0 / M
+    w[:] = mu
+    s[:] = mu * M / N
+    scale = mu
+    target = min(handover * min(tau * N, M / beta, lam), scale)
+    steps = 0
+    while steps < max_steps:
+        steps += 1
+        mu_x, mu_p = mu / N, mu / M
+        for k in range(M * N):
+            x = flat_X[k]
+            flat_W[k] = x / (tau + flat_s[k])
+            # forbidden pairs have x = W = 0: any finite gradient does
+            flat_V[k] = tau * _log(x) - mu_x / x if x > 0.0 else 0.0
+        short = 0.0
+        for i in range(M):
+            load = 0.0
+            price, q_each = p[i], q / N
+            for j in range(N):
+                gap = best[j] - A[i, j]
+                load += T[i, j] * X[i, j]
+                short += gap * X[i, j]
+                V[i, j] += price * T[i, j] + q_each * gap
+            force[i] = load - math.log(p[i]) / beta + mu_p / p[i]
+            D[i] = p[i] / (1.0 / beta + w[i])
+        short /= N
+        force[M] = (lam + mu) / q - room + short
+        D[M] = q / slack
+        _newton(T, A, best, W, 1.0, V, refinements, work)
+        d_slack = room - slack - short - sums[M]
+        most, least = _as_bits(0.0), _as_bits(0.0)
+        for k in range(M * N):
+            x = flat_X[k]
+            by_x = flat_V[k] / x if x > 0.0 else 0.0  # relative changes of X and s, which W and V now hold
+            by_s = mu_x / (x * flat_s[k]) - 1.0 - by_x if x > 0.0 else 0.0
+            flat_V[k] = by_x
+            flat_W[k] = by_s
+            most = _larger(most, max(-by_x, 0.0))
+            least = _larger(least, max(-by_s, 0.0))
+        primal, dual = max(_as_double(most), -d_slack / slack), max(_as_double(least), -prices[M] / q)
+        for i in range(M):
+            primal = max(primal, 1.0 + prices[i] / p[i] - mu_p / (p[i] * w[i]))
+            dual = max(dual, -prices[i] / p[i])
+        inside = max(inside_least, 1.0 - mu / scale)
+        primal, dual = min(1.0, inside / max(primal, 1e-300)), min(1.0, inside / max(dual, 1e-300))
+        products, by_p = 0.0, 0.0
+        for k in range(M * N):
+            flat_s[k] += dual * flat_W[k] * flat_s[k]
+            flat_X[k] += primal * flat_V[k] * flat_X[k]
+            products += flat_X[k] * flat_s[k]
+        for i in range(M):
+            w[i] += primal * (mu_p / p[i] - w[i] - w[i] * prices[i] / p[i])
+            p[i] += dual * prices[i]
+            by_p += p[i] * w[i]
+        q += dual * prices[M]
+        slack += primal * d_slack
+        length = min(primal, dual)
+        if length > long and mu <= target:
+            break
+        implied = (products / M + by_p + abs(q * slack - lam)) / 3.0
+        mu = max(implied * max((1.0 - length) ** 2, centring), target)
+    _sums(T, A, best, X, sums)
+    _softmax_load(sums, beta, w)
+    for i in range(M):
+        if w[i] < 0.1 * p[i]:
+            p[i] = w[i]
+    return q, steps
+
+
+@kernel(fastmath=_LOOSE)
+def _plan(T, A, best, forbidden, p, q, tau, X, work):
+    """`dual._plan`."""
+    M, N = T.shape
+    least, total = work.mean, work.share
+    for low in range(np.uint64(0), np.uint64(N), _BLOCK):
+        n = min(_BLOCK, np.uint64(N) - low)
+        for j in range(n):
+            least[j], total[j] = np.inf, 0.0
+        for i in range(M):
+            price, q_each = p[i], q / N
+            for j in range(n):
+                X[i, low + j] = price * T[i, low + j] + q_each * (best[low + j] - A[i, low + j])
+            if forbidden.size:
+                for j in range(n):
+                    if forbidden[i, low + j]:
+                        X[i, low + j] = np.inf
+            for j in range(n):
+                least[j] = min(least[j], X[i, low + j])
+        for i in range(M):
+            for j in range(n):
+                e = _exp((least[j] - X[i, low + j]) / tau)
+                X[i, low + j] = e
+                total[j] += e
+        for j in range(n):
+            total[j] = 1.0 / total[j]
+        for i in range(M):
+            for j in range(n):
+                X[i, low + j] *= total[j]
+
+
+@kernel
+def _normalise(log_p, p, lowest):
+    top = log_p[0]
+    for i in range(1, len(p)):
+        top = max(top, log_p[i])
+    total = 0.0
+    for i in range(len(p)):
+        total += math.exp(log_p[i] - top)
+    total = math.log(total)
+    for i in range(len(p)):
+        log_p[i] = max(log_p[i] - top - total, lowest)
+        p[i] = math.exp(log_p[i])
+
+
+@kernel
+def _ascend(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, q, X, log_p, longest, work):
+    """`dual._ascend` from the prices work.p and q: X in place; returns the steps taken."""
+    M, N = T.shape
+    lowest, dual_steps, largest_step = tuning[3], int(tuning[4]), tuning[5]
+    p, wanted, sums, D, y = work.p, work.w, work.sums, work.D, work.y
+    worst = _as_bits(0.0)
+    for i in range(M):
+        log_p[i] = math.log(max(p[i], 1e-300))
+        top = _as_bits(0.0)
+        for j in range(N):
+            top = _larger(top, T[i, j])
+        longest[i] = _as_double(top)
+        if forbidden.size:
+            for j in range(N):
+                worst = _larger(worst, 0.0 if forbidden[i, j] else best[j] - A[i, j])
+        else:
+            for j in range(N):
+                worst = _larger(worst, best[j] - A[i, j])
+    most = _as_double(worst) / N
+    _normalise(log_p, p, lowest)
+    quiet_q = math.log(tau / max(most, 1e-300)) - 2.0
+    for step in range(dual_steps + 1):
+        _plan(T, A, best, forbidden, p, q, tau, X, work)
+        _sums(T, A, best, X, sums)
+        slack = room - sums[M]
+        _softmax_load(sums, beta, wanted)
+        off, size = 0.0, 0.0
+        for i in range(M):
+            off = max(off, abs(wanted[i] - p[i]) * longest[i])
+            size = max(size, p[i] * longest[i])
+        off += abs(lam / max(slack, 1e-300) - q) * most
+        if off <= tolerance * (size + q * most + tau) or step == dual_steps:
+            break
+        for i in range(M):
+            y[i] = sums[i] - log_p[i] / beta
+            D[i] = beta * p[i]
+        y[M], D[M] = lam / q - slack, q * q / lam
+        _factor(T, A, best, X, 1.0 / tau, work)
+        _simplex_solve(work)
+        loud = 0.0
+        for i in range(M):
+            y[i] /= p[i]
+            if log_p[i] >= math.log(tau / max(longest[i], 1e-300)) - 2.0:
+                loud = max(loud, y[i])
+        alpha = largest_step / max(loud, largest_step)
+        for i in range(M):
+            quiet = math.log(tau / max(longest[i], 1e-300)) - 2.0
+            log_p[i] += min(alpha * y[i], max(quiet - log_p[i], 0.0) + largest_step)
+        _normalise(log_p, p, lowest)
+        by_q = alpha * y[M] / q
+        by_q = -math.log1p(-by_q) if by_q < 0.0 else by_q
+        q *= math.exp(min(by_q, max(quiet_q - math.log(q), 0.0) + largest_step))
+    return step
+
+
+@kernel(fastmath=_LOOSE)
+def _optimality(T, A, best, forbidden, room, beta, lam, tau, lowest, used, faint, X, p, V, work):
+    """`dual.optimality`: p and V in place; returns q and the residual."""
+    M, N = T.shape
+    sums, mean = work.sums, work.mean
+    _sums(T, A, best, X, sums)
+    _softmax_load(sums, beta, p)
+    for i in range(M):
+        p[i] = max(p[i], math.exp(lowest))
+    slack = room - sums[M]
+    q = lam / slack
+    q_each = q / N
+    largest, size = _as_bits(0.0), _as_bits(0.0)
+    for low in range(np.uint64(0), np.uint64(N), _BLOCK):
+        n = min(_BLOCK, np.uint64(N) - low)
+        for j in range(n):
+            mean[j] = 0.0
+        for i in range(M):
+            price = p[i]
+            for j in range(n):
+                x = X[i, low + j]
+                term = price * T[i, low + j] + q_each * (best[low + j] - A[i, low + j])
+                size = _larger(size, abs(term) if x > used else 0.0)
+                v = term + tau * _log(x if x > used else faint)
+                V[i, low + j] = v
+                mean[j] += x * v
+        for i in range(M):
+            if forbidden.size:
+                for j in range(n):
+                    if forbidden[i, low + j]:
+                        V[i, low + j] = np.inf
+            for j in range(n):
+                v = V[i, low + j] - mean[j]
+                kept = X[i, low + j] > used
+                largest = _larger(largest, abs(v) if kept else max(-v, 0.0))
+                V[i, low + j] = v if kept else 0.0
+    return q, _as_double(largest) / (_as_double(size) + tau) if slack > 0.0 else np.inf
+
+
+@kernel(fastmath=_LOOSE)
+def _polish(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, X, V, work):
+    """`dual._polish`: X and work.p in place; returns q, the residual and the steps taken."""
+    M, N = T.shape
+    lowest, used, faint, polish_steps, refinements = tuning[3], tuning[6], tuning[7], int(tuning[8]), int(tuning[9])
+    p, D, total = work.p, work.D, work.mean
+    for step in range(polish_steps + 1):
+        q, residual = _optimality(T, A, best, forbidden, room, beta, lam, tau, lowest, used, faint, X, p, V, work)
+        if residual <= tolerance or step == polish_steps:
+            break
+        for i in range(M):
+            D[i] = beta * p[i]
+        D[M] = q * q / lam
+        work.force[:] = 0.0
+        _newton(T, A, best, X, 1.0 / tau, V, refinements, work)
+        for low in range(np.uint64(0), np.uint64(N), _BLOCK):
+            n = min(_BLOCK, np.uint64(N) - low)
+            for j in range(n):
+                total[j] = 0.0
+            for i in range(M):
+                for j in range(n):
+                    x = X[i, low + j]
+                    X[i, low + j] = max(x + V[i, low + j], 0.1 * x)
+                    total[j] += X[i, low + j]
+            for i in range(M):
+                for j in range(n):
+                    X[i, low + j] /= total[j]
+    return q, residual, step
+
+
+@kernel
+def _column_best(A, best):
+    M, N = A.shape
+    best[:] = A[0]
+    for i in range(1, M):
+        for j in range(N):
+            best[j] = max(best[j], A[i, j])
+
+
+@kernel(
+    "void(f8[:,:,::1], f8[:,:,::1], b1[:,:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8, i8,"
+    " f8[:,::1], f8[::1], i8, i8, f8[:,:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1])",
+)
+def solve_range(
+    T, A, forbidden, room, beta, lam, tau, start_p, start_q, tolerance, max_steps, attempts, tuning, first, last,
+    X, p, q, steps, residual,
+):  # fmt: skip
+    """`dual.solve_rounds` for the rounds first … last - 1, into X, p, q, steps, residual.
+
+    `forbidden`, `start_p` and `start_q` are empty where there is no mask, or no start. `attempts` is `dual.ATTEMPTS`;
+    `tuning` holds CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, FAINT, POLISH_STEPS,
+    REFINEMENTS.
+    """
+    M, N = T.shape[1:]
+    s, W, V, best = np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty(N)
+    work, log_p, longest = _work(M, N), np.empty(M), np.empty(M)
+    no_mask = np.empty((0, 0), np.bool_)
+    for b in range(first, last):
+        Tb, Ab, gap, sharp, barrier, entropy = T[b], A[b], room[b], beta[b], lam[b], tau[b]
+        _column_best(Ab, best)
+        mask = forbidden[b] if forbidden.size else no_mask
+        trial = X[b]  # a first attempt works in place
+        p[b], q[b], residual[b], steps[b] = 1.0 / M, gap, np.inf, 0
+        for attempt in range(0 if len(start_q) == 0 else -1, len(attempts)):
+            if attempt < 0:
+                work.p[:] = start_p[b]
+                price = start_q[b]
+            else:
+                _share(Tb, mask, attempts[attempt, 1] > 0.0, trial)
+                price, spent = _interior(
+                    Tb, Ab, best, gap, sharp, barrier, entropy, attempts[attempt, 0], int(attempts[attempt, 2]),
+                    max_steps, tuning, trial, s, W, V, work,
+                )  # fmt: skip
+                steps[b] += spent
+            steps[b] += _ascend(
+                Tb, Ab, best, mask, gap, sharp, barrier, entropy, tolerance, tuning, price, trial, log_p, longest, work
+            )
+            price, found, spent = _polish(
+                Tb, Ab, best, mask, gap, sharp, barrier, entropy, tolerance, tuning, trial, V, work
+            )
+            steps[b] += spent
+            if found < residual[b]:
+                X[b], p[b], q[b], residual[b] = trial, work.p, price, found
+            if residual[b] <= tolerance:
+                break
+            if not residual[b] < np.inf:  # what is there is no plan
+                _share(Tb, mask, False, X[b])
+            trial = np.empty((M, N))
+
+
+@kernel(
+    "void(f8[:,:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,:,::1],"
+    " i8, i8, i8, f8[:,:,::1], f8[:,:,::1])",
+)
+def respond_range(T, A, beta, lam, tau, X, p, q, G, refinements, first, last, grad_T, grad_A):
+    """`solvers.respond` for the rounds first … last - 1, into grad_T and grad_A; rounds with q not finite get zeros."""
+    M, N = T.shape[1:]
+    work, best = _work(M, N), np.empty(N)
+    work.force[:] = 0.0
+    for b in range(first, last):
+        dX = grad_A[b]
+        dX[:] = G[b]
+        if not math.isfinite(q[b]):
+            grad_T[b] = 0.0
+            grad_A[b] = 0.0
+            continue
+        for i in range(M):
+            work.D[i] = beta[b] * p[b, i]
+        work.D[M] = q[b] * q[b] / lam[b]
+        _column_best(A[b], best)
+        _newton(T[b], A[b], best, X[b], 1.0 / tau[b], dX, refinements, work)
+        for i in range(M):
+            for j in range(N):
+                change = dX[i, j]
+                grad_T[b, i, j] = p[b, i] * change + X[b, i, j] * work.prices[i]
+                grad_A[b, i, j] = -(q[b] * change + X[b, i, j] * work.prices[M]) / N

@@ -1,0 +1,172 @@
+"""The integer half of matching at scale: a plan rounded at the prices, annealed, then worked on by ejection chains.
+
+For prices p, q that certify the bound LB, every plan with makespan θ (weight w) satisfies
+
+    w θ - LB = Σ_j (reduced cost of j's cluster)  +  Σ_i p_i (θ - load_i)  +  q (Σ_j a_j - gamma N),
+
+so a plan is near the bound if its tasks run where they are nearly cheapest, its clusters end nearly together and it
+is no more reliable than asked. Few pairs are nearly cheapest; choosing among them is a balancing problem, in which a
+single move is far coarser than the gap asked for, and chains of moves are as fine as their number.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from mfcp.arrays import Ints
+from mfcp.matching.large import annealing
+from mfcp.matching.large.candidates import Pricing
+from mfcp.matching.large.local_problem import FEW, TINY, Setting, set_up
+from mfcp.matching.problem import MatchingProblem, violations
+
+# Annealing by single annealing, then by chains near the best plan: temperature and stiffness, first to last.
+WARM = (0.03, 0.003, 250.0, 5000.0)
+CHAINS = (0.02, 0.008, 3000.0, 3000.0)
+LOOSE = (0.06, 0.03, 300.0, 300.0)  # chains of few entries: tasks are too coarse for that
+CROWD = 0.1  # share of the clusters above the level, without chains
+ABOVE = 1.02  # level in bounds, to start with
+DEPTH = 4  # tasks moved at once
+SMALL = 50_000  # entries up to which more than the usual work is still a fraction of a second
+LONGER = (0.8, 4.0)  # times the usual work, of few entries and of those
+STARTS, MORE = 2, 16  # searches side by side, of which the best counts; more of them for few entries
+WORK = (2e6, 1.5e7)  # visits of a pair in each phase, or what takes as long; less for few entries
+PASSES = (20, 30)  # visits of each pair in each phase, besides
+BALANCE = 1.5e5  # work of the second phase per cluster, besides
+HOTTER = (2.0, 8.0, 32.0, 128.0)  # temperatures of tiny rounds in units of those above, each twice
+# Clusters dealt out anew at once, in how many plans; the level below the best; work at most, once and in all.
+TOGETHER, REGROUPED, CLOSE, NODES, REGROUPING = 4, 4, 1e-4, 20_000, 500_000
+CHUNK = 1e6  # work between two looks at the clock
+
+
+def search(
+    problem: MatchingProblem,
+    pricing: Pricing,
+    *,
+    target: float = 1e-4,
+    effort: float = 1.0,
+    time_limit: float,
+    seed: int = 0,
+    penalty: float | None = None,
+    start: Ints | None = None,
+) -> Ints:
+    """A plan of one round, rounded at the prices and then improved by simulated annealing.
+
+    Args:
+        problem: (M, N).
+        pricing: its prices, bound and candidates.
+        target: the relative gap to the bound at which to stop.
+        effort: share of the usual work.
+        time_limit: seconds after which to stop; unless it stops the search, equal seeds give equal plans, whatever the
+            number of cores.
+        seed: of the annealing.
+        penalty: price of a missing unit of summed reliability, or None where reliability is a constraint.
+        start: (N,) plan to start from instead of a rounded one; a task at -1 or at a cluster of no use is rounded.
+
+    Returns:
+        (N,) cluster of each task; all -1 if no plan was found that meets every constraint.
+    """
+    end = time.perf_counter() + time_limit
+    settings = [set_up(problem, each, penalty) for each in (pricing, *pricing.others)]
+    starts = MORE if problem.T.size <= FEW else STARTS
+
+    def annealed(k: int) -> _Annealing:
+        setting = settings[k % len(settings)]
+        annealing = _Annealing(setting, pricing.bound, target, effort, end, seed * starts + k)
+        annealing.round(start)
+        annealing.run()
+        return annealing
+
+    with ThreadPoolExecutor(min(starts, len(os.sched_getaffinity(0)))) as threads:
+        found = sorted(threads.map(annealed, range(starts)), key=_Annealing.objective)
+        list(threads.map(_Annealing.regroup, found[:REGROUPED]))
+    best = min(found, key=_Annealing.objective)
+    nothing = np.full(problem.tasks, -1)
+    plan = best.clusters()
+    if plan is None:
+        return nothing
+    broken = violations(problem, plan)
+    if penalty is not None:
+        del broken["reliability"]
+    return nothing if any((excess > 0).any() for excess in broken.values()) else plan
+
+
+class _Annealing:
+    """One search: a plan, the best one found, and a random state."""
+
+    def __init__(self, setting: Setting, bound: float, target: float, effort: float, end: float, seed: int) -> None:
+        self.setting, self.bound, self.target, self.end = setting, bound, target, end
+        self.state = np.random.default_rng(seed).integers(1, 2**63, 1, np.uint64)
+        self.draws = -np.log((np.arange(4096) + 0.5) / 4096)
+        np.random.default_rng(0).shuffle(self.draws)
+        M, size = setting.clusters, setting.clusters * setting.tasks
+        self.chains = LOOSE if size <= FEW else CHAINS
+        self.repeats = HOTTER * 2 if size <= TINY else (1.0,)
+        longer = LONGER[0] if size <= FEW else LONGER[1] if size <= SMALL else 1.0
+        part_of = effort * longer * min(1.0, size / FEW) / len(self.repeats)
+        self.first, self.second = (
+            part_of * (work + passes * len(setting.pairs.time)) for work, passes in zip(WORK, PASSES, strict=True)
+        )
+        self.second += part_of * BALANCE * M
+        self.plan = setting.empty()
+
+    def round(self, start: Ints | None) -> None:
+        """Begin with the shares rounded, or with (N,) clusters as far as they are of use."""
+        pairs, plan, N = self.setting.pairs, self.plan, self.setting.tasks
+        if start is not None:
+            task = np.repeat(np.arange(N), np.diff(pairs.start))
+            given = pairs.cluster == start[task]
+            plan.own[task[given]] = np.flatnonzero(given)
+        plan.scalars[annealing.LEVEL] = self.setting.floor
+        annealing.round_shares(pairs, self.setting.terms, plan, self.setting.order, 0.3 * N / self.setting.clusters)
+
+    def objective(self) -> float:
+        """Of the best plan that meets every constraint."""
+        return float(self.plan.scalars[annealing.BEST])
+
+    def clusters(self) -> Ints | None:
+        """(N,) of that plan."""
+        return None if self.plan.best[0] < 0 else self.setting.pairs.cluster[self.plan.best].astype(np.int64)
+
+    def run(self) -> None:
+        """Both phases."""
+        plan = self.plan
+        for hotter in self.repeats:
+            plan.scalars[annealing.LEVEL] = self.setting.floor * ABOVE
+            plan.scalars[annealing.MARGIN] = 0.0
+            self._anneal(WARM, 1, hotter, self.first)
+            if plan.best[0] >= 0 and len(self.repeats) == 1:
+                plan.own[:] = plan.best
+            self._anneal(self.chains, DEPTH, hotter, self.second)
+
+    def regroup(self) -> None:
+        """Deal out the tasks of few clusters at once anew, in rounds of few entries that this is compiled for."""
+        setting, plan, terms = self.setting, self.plan, self.setting.terms
+        simple = setting.alone and not (terms.limit.size or terms.zeta.size) and terms.backlog.max() <= setting.floor
+        if not simple or setting.clusters * setting.tasks > FEW or plan.best[0] < 0 or self._done():
+            return
+        from mfcp.matching.large.regrouping import regroup
+
+        latest = regroup(
+            setting.pairs, terms, plan.best, plan.scalars[annealing.LATEST], min(TOGETHER, setting.clusters), CLOSE,
+            NODES, REGROUPING, self.state,
+        )  # fmt: skip
+        plan.scalars[[annealing.BEST, annealing.LATEST]] = terms.makespan * latest, latest
+
+    def _done(self) -> bool:
+        return self.objective() <= self.bound * (1.0 + self.target) or time.perf_counter() > self.end
+
+    def _anneal(self, curve: Sequence[float], depth: int, hotter: float, total: float) -> None:
+        setting, plan = self.setting, self.plan
+        heated = np.array(curve) * np.array([hotter * setting.unit, hotter * setting.unit, 1.0, 1.0])
+        plan.scalars[[annealing.WORK, annealing.CURSOR]] = 0.0
+        while plan.scalars[annealing.WORK] < total and not self._done():
+            annealing.anneal(
+                setting.pairs, setting.terms, plan, heated, total, min(plan.scalars[annealing.WORK] + CHUNK, total),
+                depth, CROWD, setting.drop, setting.floor * (1.0 + 0.5 * self.target), setting.alone, self.draws,
+                self.state,
+            )  # fmt: skip

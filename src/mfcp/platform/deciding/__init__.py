@@ -1,0 +1,1 @@
+"""Rounds of pending tasks: prediction, plan, explanation, and what is reported of them."""

@@ -1,0 +1,147 @@
+"""A round: what waits is predicted by the champion, matched, and written down in one transaction."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from mfcp.data.log.tables import Tables
+from mfcp.errors import DataError
+from mfcp.platform.releases.models import Models
+from mfcp.platform.state.store import Note, Store
+from mfcp.release.decision import Decision, decide
+from mfcp.release.model import Release
+
+
+class MatchSettings(BaseModel):
+    """What a round takes and how long it may think."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    tasks: int = Field(1000, ge=1, description="pending tasks of a round at most, first come first matched")
+    gamma: float | None = Field(None, ge=0, le=1, description="least mean reliability; null takes the champion's")
+    engine: str = Field("auto", description="auto for the champion's rule, else an engine of mfcp solve")
+    time_limit: float = Field(2.0, gt=0, description="seconds for the bound, or the engine")
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """What a round did.
+
+    Attributes:
+        status: of the plan ("optimal", "feasible", "short"), or why there is none: "idle" without pending tasks,
+            "no_champion", "no_cluster" while all that the champion knows are offline.
+        round_id: None without a plan.
+        version: of the champion.
+        tasks: how many were assigned.
+        waiting: how many still wait.
+        set_aside: how many cannot be predicted; they are out of the queue, with the reason.
+        makespan, lower_bound: seconds; None without a plan.
+        gap, mean_reliability, gamma: of the plan.
+        took_s: seconds from the first read to the last write.
+    """
+
+    status: str
+    round_id: int | None = None
+    version: str | None = None
+    tasks: int = 0
+    waiting: int = 0
+    set_aside: int = 0
+    makespan: float | None = None
+    lower_bound: float | None = None
+    gap: float | None = None
+    mean_reliability: float | None = None
+    gamma: float | None = None
+    took_s: float = 0.0
+
+    def __str__(self) -> str:
+        if self.round_id is None:
+            return f"no round ({self.status}), {self.waiting} tasks wait"
+        gap = "no bound" if self.gap is None else f"gap {self.gap:.2%}"
+        return (
+            f"round {self.round_id}: {self.tasks} tasks by release {self.version}, {self.status}, makespan "
+            f"{self.makespan:.1f} s ({gap}), reliability {self.mean_reliability:.4f} (gamma {self.gamma:.4f}), "
+            f"{self.waiting} wait, {self.took_s:.2f} s"
+        )
+
+
+def match_round(store: Store, models: Models, settings: MatchSettings) -> RoundReport:
+    """Assign what is pending, each task once: a round that lost a task to another process is tried with the rest.
+
+    A task that cannot be predicted would stop every round: it is set aside with the reason and an event.
+
+    Raises:
+        MfcpError: the database is out of reach, or no champion is whole.
+    """
+    begin, aside = time.perf_counter(), 0
+    release = models.champion()
+    while True:
+        tables = store.pending(settings.tasks)
+        online = frozenset(release.cluster_id if release else ()) - store.offline()
+        if release is None or tables["tasks"].empty or not online:
+            status = "no_champion" if release is None else "idle" if tables["tasks"].empty else "no_cluster"
+            report = RoundReport(status, version=release.version if release else None)
+            break
+        try:
+            decision = decide(
+                release,
+                tables,
+                gamma=settings.gamma,
+                clusters=online,
+                engine=settings.engine,
+                time_limit=settings.time_limit,
+            )
+        except DataError:
+            reasons = unpredictable(release, tables)
+            if not reasons:
+                raise
+            store.set_aside(reasons)
+            aside += len(reasons)
+            continue
+        if (number := store.assign(*_rows(decision))) is not None:
+            report = RoundReport(round_id=number, tasks=len(decision.task_id), **_facts(decision))
+            break
+    waiting = store.counts()["queue"]
+    return replace(report, waiting=waiting, set_aside=aside, took_s=time.perf_counter() - begin)
+
+
+def _facts(decision: Decision) -> dict[str, Any]:
+    """What a report and a row of `rounds` say of a plan."""
+    names = ("status", "version", "makespan", "lower_bound", "gap", "mean_reliability", "gamma")
+    return {name: getattr(decision, name) for name in names}
+
+
+def _rows(decision: Decision) -> tuple[dict[str, Any], pd.DataFrame, list[Note]]:
+    """The row of `rounds`, those of `assignments`, and what is to be tracked."""
+    facts = {**_facts(decision), "tasks": len(decision.task_id), "took_s": decision.took_s}
+    plan = pd.DataFrame({"task_id": decision.task_id, "cluster_id": decision.cluster_id, **decision.chosen()})
+    tracked = ("tasks", "makespan", "gap", "mean_reliability", "took_s")
+    notes = [Note(f"round.{name}", facts[name]) for name in tracked]
+    return {**facts, "data": decision.data, "rule": decision.rule}, plan, notes
+
+
+def unpredictable(release: Release, tables: Tables) -> dict[str, str]:
+    """task_id → why the release cannot predict it, for every such task; found by halving the round."""
+    tasks = tables["tasks"]
+    try:
+        release.predict(tables)
+    except DataError as error:
+        if len(tasks) == 1:
+            return {str(tasks["task_id"].iloc[0]): str(error)}
+        middle = len(tasks) // 2
+        halves = (_with_graphs(tables, own) for own in (tasks.iloc[:middle], tasks.iloc[middle:]))
+        return {name: why for half in halves for name, why in unpredictable(release, half).items()}
+    return {}
+
+
+def _with_graphs(tables: Tables, tasks: pd.DataFrame) -> Tables:
+    """Some of the tasks with their own graphs alone."""
+    own = set(tasks["graph_id"].dropna())
+    parts = {name: tables[name][tables[name]["graph_id"].isin(own)] for name in ("nodes", "edges")}
+    return {
+        "tasks": tasks.reset_index(drop=True),
+        **{name: part.reset_index(drop=True) for name, part in parts.items()},
+    }

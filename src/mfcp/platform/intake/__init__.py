@@ -1,0 +1,1 @@
+"""Deliveries of logs: from the inbox into the log."""

@@ -1,0 +1,207 @@
+"""Deliveries of an inbox into the log: all that wait are judged, written as one version, entered, archived.
+
+Whatever dies when, the next call takes the same steps to the same end: a delivery leaves the inbox last, and what was
+judged once is judged alike beside a log that has its rows already.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mfcp.data.log.formats import READERS
+from mfcp.data.log.schema import SCHEMA
+from mfcp.data.log.tables import Tables, find_table, read_table, write_tables
+from mfcp.errors import DataError, MfcpError
+from mfcp.files import files_digest, replacing_folder, write_json
+from mfcp.platform.intake.merging import REASON, Merged, merge
+from mfcp.platform.state.store import Note, Store
+
+STILL_WRITTEN = (".part", ".tmp")
+# What content that no reader foresaw ends in; a full disk or a lack of memory is not the delivery's fault.
+UNREADABLE = (MfcpError, ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError)
+Status = Literal["taken", "partly", "refused", "known", "waiting"]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of one delivery.
+
+    Attributes:
+        name: of the file or folder.
+        digest: SHA-256 of its content.
+        status: all its rows are in the log; only some; none, since it cannot be read; the same content came before;
+            it stays in the inbox, since it cannot even be opened.
+        rows: table → rows that the log has now.
+        refused: table → rows in quarantine.
+        why: why it was refused or waits.
+    """
+
+    name: str
+    digest: str
+    status: Status
+    rows: dict[str, int]
+    refused: dict[str, int]
+    why: str = ""
+
+
+def ingest(home: Path, log: Path, store: Store, version: Callable[[str], None]) -> list[Delivery]:
+    """Take what waits in `home`/inbox into the log; one call at a time.
+
+    Args:
+        home: the platform's folder, with `inbox`, `archive` and `quarantine` on one file system.
+        log: folder of the log's tables, made with the first rows.
+        store: where deliveries are entered.
+        version: makes the log's present state a version, with a message; does nothing where it is one.
+
+    Raises:
+        DataError: the log is damaged, or something cannot be written; what waits goes on waiting.
+    """
+    _recover(log, home / "quarantine")
+    tables = {name: read_table(path, SCHEMA[name]) for name in SCHEMA if (path := find_table(log, name))}
+    known = store.deliveries()
+    entered: dict[str, str] = dict(zip(known["digest"], known["status"], strict=True))
+    done: list[tuple[Path, Delivery]] = []
+    grown = False
+    for item in waiting(home / "inbox"):
+        try:
+            digest = digest_of(item)
+        except OSError as error:
+            why = f"{item}: cannot open ({error.strerror})"
+            done.append((item, Delivery(item.name, "", "waiting", {}, {}, why)))
+            continue
+        if digest in entered:
+            done.append((item, Delivery(item.name, digest, "known", {}, {})))
+            continue
+        delivery, merged = _judge(item, digest, tables, home / "quarantine" / digest)
+        if merged is not None:
+            tables, grown = merged.log, grown or any(merged.new.values())
+        entered[digest] = delivery.status
+        done.append((item, delivery))
+    if grown:
+        with replacing_folder(log) as folder:
+            write_tables(tables, folder)
+    if taken := [one for _, one in done if one.rows]:  # whose rows a killed call may have written without a version
+        version("\n".join(["Deliveries", "", *(f"{one.name} sha256 {one.digest}" for one in taken)]))
+    for item, delivery in done:
+        if delivery.status not in ("known", "waiting"):
+            _enter(delivery, store)
+        if delivery.status != "waiting":
+            place = "quarantine" if entered[delivery.digest] == "refused" else "archive"
+            _move(item, home / place / delivery.digest)
+    return [delivery for _, delivery in done]
+
+
+def waiting(inbox: Path) -> list[Path]:
+    """Deliveries that are whole, those of tables that others refer to first."""
+    found = [item for item in inbox.iterdir() if not _still_written(item)]
+    order = {name: place for place, name in enumerate(SCHEMA)}
+    places = {item: min((order.get(_table(name), len(order)) for name in _files(item)), default=0) for item in found}
+    return sorted(found, key=lambda item: (places[item], item.name))
+
+
+def digest_of(item: Path) -> str:
+    """SHA-256 of a delivery's content; what follows the table's name in that of a single file does not count."""
+    return files_digest(_files(item))
+
+
+def read_delivery(item: Path) -> Tables:
+    """The tables of a delivery: a file `<table>[-anything].<ending>`, or a folder of files `<table>.<ending>`.
+
+    A column `reason` is left out, so that mended rows of the quarantine can be delivered as they are.
+
+    Raises:
+        DataError: a table that the schema does not know, none at all, or a file that cannot be read.
+    """
+    tables: Tables = {}
+    for name, path in _files(item).items():
+        if path.suffix not in READERS and item.is_dir():
+            continue
+        table = SCHEMA.get(_table(name))
+        if table is None or path.suffix not in READERS:
+            raise DataError(
+                f"{path}: not a table of the log schema; expected {', '.join(SCHEMA)}, with '-…' after it in a single "
+                f"file's name, ending in {', '.join(READERS)}"
+            )
+        if table.name in tables:
+            raise DataError(f"{item}: two files hold table '{table.name}'; keep one of them")
+        tables[table.name] = read_table(path, table).drop(columns=REASON, errors="ignore")
+    if not tables:
+        raise DataError(f"{item}: no table in it; expected {', '.join(SCHEMA)} as {' or '.join(READERS)}")
+    return {name: tables[name] for name in SCHEMA if name in tables}
+
+
+def _files(item: Path) -> dict[str, Path]:
+    """Name → file; a single file goes by its table."""
+    if not item.is_dir():
+        return {item.stem.split("-")[0] + item.suffix: item}
+    return {path.relative_to(item).as_posix(): path for path in item.rglob("*") if not path.is_dir()}
+
+
+def _table(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _still_written(item: Path) -> bool:
+    files = [item, *item.rglob("*")] if item.is_dir() else [item]
+    marked = any(path.name.startswith(".") or path.name.endswith(STILL_WRITTEN) for path in files)
+    return marked or (item.is_dir() and len(files) == 1)
+
+
+def _judge(item: Path, digest: str, tables: Tables, quarantine: Path) -> tuple[Delivery, Merged | None]:
+    """What becomes of a delivery, its bad rows or its reason in quarantine; None where it cannot be read."""
+    try:
+        merged = merge(tables, read_delivery(item))
+    except UNREADABLE as error:
+        why = str(error) if isinstance(error, MfcpError) else f"{item}: cannot be read ({error!r})"
+        why = why.replace(f"{item.parent}{os.sep}", "")  # it lies elsewhere when somebody reads this
+        with replacing_folder(quarantine) as folder:
+            write_json(folder / "reason.json", {"name": item.name, "reason": why})
+        return Delivery(item.name, digest, "refused", {}, {}, why), None
+    refused = {name: len(frame) for name, frame in merged.refused.items()}
+    if refused:
+        reasons = {n: frame[REASON].value_counts().head(3).to_dict() for n, frame in merged.refused.items()}
+        with replacing_folder(quarantine) as folder:
+            write_tables(merged.refused, folder)
+            summary = {"name": item.name, "rows": merged.accepted, "quarantined": refused, "most": reasons}
+            write_json(folder / "summary.json", summary)
+    return Delivery(item.name, digest, "partly" if refused else "taken", merged.accepted, refused), merged
+
+
+def _enter(delivery: Delivery, store: Store) -> None:
+    bad = sum(delivery.refused.values())
+    notes = [Note("ingest.rows", float(sum(delivery.rows.values()))), Note("ingest.quarantined", float(bad))]
+    if delivery.status != "taken":
+        content = {"delivery": delivery.name, "digest": delivery.digest, "rows": delivery.refused, "why": delivery.why}
+        notes.append(Note("quarantine", kind="event", content=content))
+    store.deliver(delivery.digest, delivery.name, delivery.status, delivery.rows, delivery.refused, notes)
+
+
+def _move(item: Path, folder: Path) -> None:
+    """Out of the inbox; where the same content of this name lies already, that is enough."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / item.name).exists():
+            os.rename(item, folder / item.name)
+        elif item.is_dir():
+            shutil.rmtree(item)
+        else:
+            item.unlink()
+    except OSError as error:
+        raise DataError(
+            f"{item}: cannot move to {folder} ({error.strerror}); mend the rights, and keep inbox, archive and "
+            "quarantine on one file system"
+        ) from None
+
+
+def _recover(log: Path, quarantine: Path) -> None:
+    """Undo what a kill within `replacing_folder` leaves: the old log beside its place, and unfinished folders."""
+    old = next(log.parent.glob(f".{log.name}.*.old"), None)
+    if old is not None and not log.exists():
+        os.rename(old, log)
+    for unfinished in [*log.parent.glob(f".{log.name}.*"), *quarantine.glob(".*")]:
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The releases of a platform: kept, monitored, compared and promoted."""

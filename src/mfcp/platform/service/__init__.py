@@ -1,0 +1,1 @@
+"""The decision service: predictions, plans and explanations over HTTP."""

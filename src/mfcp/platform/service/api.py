@@ -1,0 +1,223 @@
+"""The decision service: predict, match and explain over HTTP. What comes in is not trusted.
+
+The only importer of fastapi and prometheus_client, which take a second to import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hmac
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi_offline import FastAPIOffline  # the pages of /docs without scripts from elsewhere
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mfcp.errors import MfcpError
+from mfcp.platform.service.answers import Answers, Asked, asked_models, client_error
+from mfcp.platform.service.champion import Champion
+
+LOG = logging.getLogger("mfcp.serve")
+_OPEN = ("/health",)  # answers without a token, to whom asks whether it lives
+_SHOWN = 10  # problems of a request
+_BUCKETS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class ServeSettings(BaseModel):
+    """Limits of the service."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    tasks: int = Field(1000, ge=1, description="tasks of a request at most")
+    operators: int = Field(200_000, ge=0, description="rows of nodes, and of edges, of a request at most")
+    body_mib: float = Field(32.0, gt=0, description="size of a request at most")
+    threads: int = Field(2, ge=1, description="requests computed at once")
+    waiting: int = Field(64, ge=1, description="requests that may wait or be computed; others are told to come later")
+    time_limit: float = Field(2.0, gt=0, description="seconds for the bound, or an engine")
+    graphs: int = Field(10_000, ge=1, description="operator graphs whose encoding is remembered")
+
+
+class Meters:
+    """What /metrics tells."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        how: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("mfcp_requests", "Requests by path and status.", ["path", "status"], **how)
+        self.seconds = Histogram("mfcp_request_seconds", "Time to answer.", ["path"], buckets=_BUCKETS, **how)
+        self.matched = Counter("mfcp_matched_tasks", "Tasks that were given a cluster.", **how)
+        self.champion = Gauge("mfcp_champion", "1 for the release that decides.", ["version"], **how)
+
+
+class Border:
+    """Size, token and meters of every request, before anything reads it."""
+
+    def __init__(self, app: ASGIApp, *, token: str | None, most: int, meters: Meters, paths: set[str]) -> None:
+        self.app, self.token, self.most, self.meters, self.paths = app, token, most, meters, paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin, status, read = time.perf_counter(), 500, 0
+        path = scope["path"] if scope["path"] in self.paths else "other"
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self.most:
+                raise HTTPException(413, f"the request is above {self.most} bytes; send fewer tasks or graphs at once")
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            refused = self._refused(scope)
+            await (refused or self.app)(scope, counted, noted)
+        finally:
+            self.meters.requests.labels(path, str(status)).inc()
+            self.meters.seconds.labels(path).observe(time.perf_counter() - begin)
+
+    def _refused(self, scope: Scope) -> JSONResponse | None:
+        headers = dict(scope["headers"])
+        if self.token is not None and scope["path"] not in _OPEN:
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, b"Bearer " + self.token.encode()):
+                challenge = {"WWW-Authenticate": "Bearer"}
+                return _error(
+                    401, "expected the header 'Authorization: Bearer TOKEN' with this service's token", challenge
+                )
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self.most:
+            return _error(413, f"the request has {int(length)} bytes; expected at most {self.most}")
+        return None
+
+
+def create_app(champion: Champion, settings: ServeSettings, *, token: str | None = None) -> FastAPI:
+    """The service.
+
+    Args:
+        champion: the release that decides.
+        settings: limits.
+        token: that every request but /health must carry; None for none.
+    """
+    meters = Meters()
+    answers = Answers(champion, time_limit=settings.time_limit)
+    pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="answer")
+    busy = 0
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        watching = asyncio.create_task(_watch(champion, meters))
+        yield
+        watching.cancel()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+    app = FastAPIOffline(title="mfcp", description="Predict and match deep-learning tasks to clusters.", lifespan=life)
+
+    def answering(model: type[Asked], work: Callable[[Any], bytes], meter: Counter | None) -> Any:
+        async def answer(asked: Any) -> Response:
+            nonlocal busy
+            if busy >= settings.waiting:
+                raise HTTPException(503, f"{busy} requests wait already; come again later", {"Retry-After": "1"})
+            busy += 1
+            try:
+                content = await asyncio.get_running_loop().run_in_executor(pool, work, asked)
+            finally:
+                busy -= 1
+            if meter is not None:
+                meter.inc(len(asked.tasks))
+            return Response(content, media_type="application/json")
+
+        answer.__annotations__["asked"] = model  # made at run time, from the log schema and the limits
+        return answer
+
+    works = (answers.predict, answers.match, answers.explain)
+    for model, work, meter in zip(
+        asked_models(settings.tasks, settings.operators), works, (None, meters.matched, None), strict=True
+    ):
+        route = answering(model, work, meter)
+        app.add_api_route(f"/v1/{work.__name__}", route, methods=["POST"], summary=work.__doc__, name=work.__name__)
+
+    @app.get("/health", summary="Whether it can decide, and with which release")
+    async def health() -> Response:
+        state = champion.state
+        return JSONResponse(state, 200 if state["status"] == "ready" else 503)
+
+    @app.get("/metrics", summary="For Prometheus")
+    async def metrics() -> Response:
+        return Response(generate_latest(meters.registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
+        problems = error.errors()
+        fields = [
+            {
+                "field": ".".join(map(str, p["loc"][1:])) or "body",
+                "expected": p["msg"],
+                "got": repr(p.get("input"))[:80],
+            }
+            for p in problems[:_SHOWN]
+        ]
+        first = f"{fields[0]['field']}: {fields[0]['expected']}, got {fields[0]['got']}"
+        return JSONResponse({"error": first, "problems": len(problems), "fields": fields}, 422)
+
+    @app.exception_handler(MfcpError)
+    async def refused(_: Request, error: MfcpError) -> JSONResponse:
+        return _error(422 if client_error(error) else 503, str(error))
+
+    @app.exception_handler(StarletteHTTPException)
+    async def other(_: Request, error: StarletteHTTPException) -> JSONResponse:
+        return _error(error.status_code, str(error.detail), dict(error.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> JSONResponse:
+        LOG.error("%s", request.url.path, exc_info=error)
+        return _error(500, "internal error; the service's log has it")
+
+    paths = {route.path for route in app.routes if hasattr(route, "path")}
+    app.add_middleware(Border, token=token, most=round(settings.body_mib * 2**20), meters=meters, paths=paths)
+    return app
+
+
+async def _watch(champion: Champion, meters: Meters) -> None:
+    """Look once a second whether another release decides; loading one disturbs nobody."""
+    shown = None
+    while True:
+        await asyncio.to_thread(champion.refresh)
+        if champion.version != shown:
+            meters.champion.clear()
+            meters.champion.labels(champion.version).set(1)
+            shown = champion.version
+            _settle()
+        await asyncio.sleep(1.0)
+
+
+def _settle() -> None:
+    """Have the collector look past what is there to stay: torch, pandas, the release; else it stops requests for long.
+
+    What the last release left behind is looked at once more before.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": message}, status, headers)

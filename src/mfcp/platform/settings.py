@@ -1,0 +1,33 @@
+"""Section `platform` of params.yaml: what the loop of a platform does, and how often."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mfcp.platform.deciding.rounds import MatchSettings
+from mfcp.platform.releases.monitoring import MonitorSettings
+from mfcp.platform.releases.promotion import PromoteSettings
+from mfcp.platform.simulation.world import SimulatorSettings
+
+
+class Every(BaseModel):
+    """Seconds between the scheduled runs of each flow; 0 for never."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    match: float = Field(300.0, ge=0)
+    ingest: float = Field(600.0, ge=0)
+    monitor: float = Field(3600.0, ge=0)
+    retrain: float = Field(86400.0, ge=0)
+
+
+class PlatformSettings(BaseModel):
+    """The loop of a platform."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    every_s: Every = Every()
+    match: MatchSettings = MatchSettings()
+    promote: PromoteSettings = PromoteSettings()
+    monitor: MonitorSettings = MonitorSettings()
+    simulator: SimulatorSettings = Field(
+        SimulatorSettings(), description="what `make platform` feeds the platform with"
+    )

@@ -1,0 +1,40 @@
+"""The folder of one platform, its state and its settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mfcp.errors import MfcpError
+from mfcp.platform.state.store import Store
+from mfcp.settings import Settings
+
+
+def home_folder(home: str = "") -> Path:
+    """The platform's folder: `home` if not empty, else of MFCP_HOME, else `platform` under the working folder."""
+    return Path(home or os.environ.get("MFCP_HOME") or "platform").resolve()
+
+
+def open_store(home: Path) -> Store:
+    """The platform's state: the database of MFCP_DATABASE, else `platform.db` in its folder.
+
+    That file is made with a new platform only: where there is a platform and no file, it is waited for, since tasks
+    that went into an empty one would be lost when it comes back.
+
+    Raises:
+        MfcpError: no such folder, or the database is out of reach.
+    """
+    if not home.is_dir():
+        raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+    return Store(
+        os.environ.get("MFCP_DATABASE") or f"sqlite:///{home / 'platform.db'}", make=not (home / "repo").exists()
+    )
+
+
+def settings(home: Path) -> Settings:
+    """params.yaml of the platform's own clone, `repo`.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    return Settings.load(home / "repo" / "params.yaml")

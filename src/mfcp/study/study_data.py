@@ -1,0 +1,106 @@
+"""A study: a task pool with its settings, and per seed a split and the features of every task. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mfcp.arrays import Floats, Ints
+from mfcp.data.pool.splits import split_groups
+from mfcp.data.pool.task_pool import TaskPool
+from mfcp.errors import DataError
+from mfcp.files import read_json, replacing, write_json
+from mfcp.matching.speedup import SpeedUp
+from mfcp.study.scaling import standardise
+from mfcp.study.setting import PARTS, RoundSettings, Setting
+
+
+@dataclass(frozen=True)
+class Study:
+    """A pool with its settings, and per seed a split and the features learned on its training tasks.
+
+    Attributes:
+        pool: tasks × clusters.
+        settings: name → indices of its M clusters.
+        seeds: (S,).
+        split: (S, n), see `PARTS`.
+        Z: (S, n, d) raw features of each seed.
+        feature_names: (d,).
+    """
+
+    pool: TaskPool
+    settings: dict[str, tuple[int, ...]]
+    seeds: tuple[int, ...]
+    split: Ints
+    Z: Floats
+    feature_names: tuple[str, ...]
+
+    def setting(self, name: str, matching: RoundSettings, *, price: float) -> Setting:
+        """The named setting. Its gamma is nan: `mfcp.study.reference.with_gamma` solves for it.
+
+        Args:
+            name: one of `settings`.
+            matching: what a round is.
+            price: makespans per unit of missing reliability.
+        """
+        clusters = list(self.settings[name])
+        pool = self.pool
+        allowed = pool.allowed[clusters]
+        usable = allowed.sum(axis=0) >= min(2, len(clusters))  # with one cluster left there is nothing to match
+        T, A = pool.T[clusters], pool.A[clusters]
+        return Setting(
+            name=name,
+            cluster_id=tuple(str(pool.cluster_id[c]) for c in clusters),
+            seeds=self.seeds,
+            group=split_groups(pool),
+            Z=standardise(self.Z, self.split == PARTS["train"]),
+            split=np.where(usable, self.split, -1),
+            T=T,
+            A=A,
+            runs=pool.runs[clusters],
+            T_true=T if pool.T_true is None else pool.T_true[clusters],
+            A_true=A if pool.A_true is None else pool.A_true[clusters],
+            allowed=allowed,
+            gamma=np.full(len(self.seeds), np.nan),
+            matching=matching,
+            price=price,
+            speedup=SpeedUp(matching.zeta_floor, matching.zeta_decay) if matching.regime == "parallel" else None,
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the study as safetensors and JSON."""
+        from safetensors.numpy import save_file
+
+        folder = Path(folder)
+        self.pool.save(folder / "pool")
+        with replacing(folder / "features.safetensors") as path:
+            save_file({"Z": np.ascontiguousarray(self.Z), "split": np.ascontiguousarray(self.split)}, path)
+        content = {"settings": self.settings, "seeds": self.seeds, "feature_names": self.feature_names}
+        write_json(folder / "study.json", content)
+
+    @staticmethod
+    def load(folder: Path) -> Study:
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: a file is missing or damaged.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        folder = Path(folder)
+        content = read_json(folder / "study.json")
+        try:
+            arrays = load_file(folder / "features.safetensors")
+            return Study(
+                pool=TaskPool.load(folder / "pool"),
+                settings={k: tuple(v) for k, v in content["settings"].items()},
+                seeds=tuple(content["seeds"]),
+                split=arrays["split"],
+                Z=arrays["Z"],
+                feature_names=tuple(content["feature_names"]),
+            )
+        except (SafetensorError, OSError, KeyError) as error:
+            raise DataError(f"{folder}: not a complete study ({error}); run the featurize stage again") from None

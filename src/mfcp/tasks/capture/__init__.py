@@ -1,0 +1,1 @@
+"""From models to operator graphs: PyTorch modules on the meta device and ONNX files."""

@@ -1,0 +1,1 @@
+"""From operator graphs and task rows to feature vectors."""

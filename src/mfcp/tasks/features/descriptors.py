@@ -1,0 +1,292 @@
+"""Task descriptors: what is known of a task before it runs, as one row of numbers.
+
+Nothing here reads a measured time. Columns are on a log scale where amounts span decades; they are not
+standardised, which is left to the consumer, on its training tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mfcp.arrays import Bools, Floats, Ints, Texts
+from mfcp.errors import DataError
+from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs, depth
+from mfcp.tasks.graphs.operators import CLASS_NAMES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mfcp.tasks.features.encoder import Encoder, FittedEncoder
+
+
+AMOUNTS = ("param_count", "flops", "activations", "batch_size", "input_size")
+CATEGORIES = ("domain", "phase", "precision", "model")
+_VECTOR = re.compile(r"z\d+")
+MOST_CATEGORIES = 12  # a category with more values than this says too little about an unseen task
+
+
+def describe_tasks(
+    tasks: pd.DataFrame, graphs: OperatorGraphs | None = None, *, histograms: bool = False
+) -> tuple[tuple[str, ...], Floats]:
+    """Descriptors of tasks, without labels.
+
+    - `log_<amount>` of parameters, FLOPs, activations, batch size and input size;
+    - `<category>=<value>` for domain, phase, precision, and for the model where there are few;
+    - of the operator graph, which replaces the activations: operators, FLOPs and bytes, log(1 + x); with
+      `histograms` also parameters, edges, depth, and all amounts by class of operator;
+    - `no_<amount>` and `no_graph` where that is unknown; the values are then 0.
+
+    Columns that are the same for all tasks are left out. The number of samples is left out too: replicas of
+    a task may differ in it.
+
+    Args:
+        tasks: n rows of the `tasks` table.
+        graphs: operator graphs, found by `graph_id`; None where the log has none.
+        histograms: what suits trees; small networks learn model families by heart from them
+            (docs/decisions/0031).
+
+    Returns:
+        d names, and an (n, d) matrix.
+    """
+    columns: dict[str, Floats] = {}
+    has_graphs = graphs is not None and len(graphs.graph_id) > 0
+    for name in AMOUNTS:
+        if not (has_graphs and name == "activations"):
+            columns |= _amount(tasks, name)
+    for name in CATEGORIES:
+        columns |= _category(tasks, name)
+    if graphs is not None and has_graphs:
+        columns |= _graph_columns(tasks, graphs, histograms)
+    kept = {name: values for name, values in columns.items() if len(values) and np.ptp(values) > 0}
+    return tuple(kept), np.stack(list(kept.values()), axis=1) if kept else np.empty((len(tasks), 0))
+
+
+def describe_as(names: Sequence[str], tasks: pd.DataFrame, graphs: OperatorGraphs | None) -> Floats:
+    """(n, d) the descriptors called `names`, which `describe_tasks` gave of other tasks, of these ones.
+
+    nan where a task lacks what every one of the others had, so that no column says so; a category that none of the
+    others had is none of theirs.
+
+    Args:
+        names: d names of descriptors.
+        tasks: n rows of the `tasks` table.
+        graphs: their operator graphs, None where there are none.
+    """
+    n = len(tasks)
+    tasks = tasks.reindex(columns=list(dict.fromkeys([*tasks.columns, *AMOUNTS, *CATEGORIES, "graph_id"])))
+    groups = {f"no_{name}": _amount(tasks, name) for name in AMOUNTS}
+    if graphs is not None and len(graphs.graph_id):
+        groups["no_graph"] = _graph_columns(tasks, graphs, histograms=any("count_" in name for name in names))
+    columns = {"no_graph": np.ones(n)}
+    for flag, own in groups.items():
+        absent = own[flag] > 0
+        columns |= own if flag in names else {name: np.where(absent, np.nan, own[name]) for name in own}
+    texts = {category: _texts(tasks[category]) for category in CATEGORIES}
+    for name in names:
+        category, found, value = name.partition("=")
+        if found:
+            columns[name] = (texts[category] == value).astype(np.float64)
+    without_graphs = np.full(n, 0.0 if "no_graph" in names else np.nan)
+    return np.array([columns.get(name, without_graphs) for name in names]).reshape(len(names), n).T
+
+
+def _amount(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
+    if name not in tasks:
+        return {}
+    values = tasks[name].to_numpy(np.float64, na_value=np.nan)
+    known = np.isfinite(values) & (values > 0)
+    return {f"log_{name}": np.log(np.where(known, values, 1.0)), f"no_{name}": (~known).astype(np.float64)}
+
+
+def _category(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
+    if name not in tasks:
+        return {}
+    text = _texts(tasks[name])
+    values = np.unique(text)
+    if len(values) > MOST_CATEGORIES:
+        return {}
+    return {f"{name}={value}": (text == value).astype(np.float64) for value in values}
+
+
+def _texts(column: pd.Series[str]) -> Texts:
+    return column.to_numpy(object, na_value="unknown").astype(str)
+
+
+def _graph_columns(tasks: pd.DataFrame, graphs: OperatorGraphs, histograms: bool) -> dict[str, Floats]:
+    at = graph_positions(tasks, graphs)
+    known = at >= 0
+    table = {name: np.where(known, values[at], 0.0) for name, values in summarise(graphs, histograms).items()}
+    return {**table, "no_graph": (~known).astype(np.float64)}
+
+
+def graph_positions(tasks: pd.DataFrame, graphs: OperatorGraphs) -> Ints:
+    """(n,) position of each task's graph, -1 where it has none."""
+    column = tasks["graph_id"]
+    return graphs.positions(column.astype(object).where(column.notna(), "").to_numpy(str))
+
+
+def summarise(graphs: OperatorGraphs, histograms: bool) -> dict[str, Floats]:
+    """Size of each graph, with `histograms` also its depth and operators by class, log(1 + x): (G,) by name."""
+    size, classes = len(graphs.graph_id), len(CLASS_NAMES)
+    amounts = {"count": np.ones(len(graphs.kind)), "flops": graphs.flops, "bytes": graphs.read + graphs.written}
+    columns: dict[str, Floats] = {}
+    if histograms:
+        amounts["params"] = graphs.params
+        columns["graph_depth"] = np.zeros(size)
+        np.maximum.at(columns["graph_depth"], graphs.graph, depth(graphs.edges, len(graphs.kind)) + 1.0)
+        columns["graph_edges"] = np.bincount(graphs.graph[graphs.edges[0]], minlength=size).astype(np.float64)
+    cell = graphs.graph * classes + graphs.kind
+    for name, amount in amounts.items():
+        table: Floats = np.bincount(cell, amount, size * classes).astype(np.float64).reshape(size, classes)
+        columns[f"graph_{name}"] = table.sum(axis=1)
+        if histograms:
+            columns |= {f"{name}_{CLASS_NAMES[k]}": table[:, k] for k in range(classes)}
+    return {f"log_{name}": np.log1p(values) for name, values in columns.items()}
+
+
+@dataclass(frozen=True)
+class TaskFeatures:
+    """The features of a list of tasks, with what does not depend on the split made once.
+
+    Args:
+        tasks: n rows of the `tasks` table.
+        graphs: their operator graphs, None where the log has none.
+        names, described: `describe_tasks` of them.
+    """
+
+    tasks: pd.DataFrame
+    graphs: OperatorGraphs | None
+    names: tuple[str, ...]
+    described: Floats
+
+    @classmethod
+    def of(cls, tables: dict[str, pd.DataFrame], task_ids: Texts, *, histograms: bool = False) -> TaskFeatures:
+        """Features of the named tasks of a log; graphs of other tasks are not looked at.
+
+        Raises:
+            DataError: an id that the `tasks` table lacks, or damaged graphs.
+        """
+        indexed = tables["tasks"].set_index("task_id")
+        missing = ~np.isin(task_ids, indexed.index.to_numpy(str))
+        if missing.any():
+            raise DataError(f"tasks: no task_id '{np.asarray(task_ids)[missing][0]}'; describe tasks of this log only")
+        tasks = indexed.loc[list(task_ids)].reset_index()
+        graphs = None
+        if "nodes" in tables and "edges" in tables and "graph_id" in tasks:
+            used = tasks["graph_id"].dropna().unique()
+            nodes, edges = (tables[name][tables[name]["graph_id"].isin(used)] for name in ("nodes", "edges"))
+            graphs = build_graphs(nodes, edges) if len(nodes) else None
+        return cls(tasks, graphs, *describe_tasks(tasks, graphs, histograms=histograms))
+
+    def encode(self, train: Bools, encoder: Encoder, seed: int, times: TaskTimes | None = None) -> EncodedTasks:
+        """Descriptors and, beside them, the encoder's vector of each task's graph, fitted on training graphs only.
+
+        Where the encoder learns from times, the vectors of training tasks are out of fold: each comes from an encoder
+        that saw no task of its family, as is the case for every other task (docs/decisions/0035).
+
+        Args:
+            train: (n,) which tasks may be learned from.
+            encoder: member of the encoder family.
+            seed: of the encoder's training.
+            times: of all tasks, needed by encoders that learn from them.
+        """
+        if self.graphs is None:
+            return EncodedTasks(self.names, self.described, None)
+        graphs, at = self.graphs, graph_positions(self.tasks, self.graphs)
+        seconds = None
+        if times is not None:
+            known = train & (at >= 0) & np.isfinite(times.seconds)
+            seconds = typical_seconds(times.seconds, known, at, len(graphs.graph_id))
+
+        def fit(learn: Bools) -> FittedEncoder:
+            return encoder.fit(graphs, np.unique(at[learn & (at >= 0)]), seed=seed, seconds=seconds)
+
+        def vectors(fitted: FittedEncoder) -> Floats:
+            return np.where((at >= 0)[:, None], fitted.transform(graphs)[at], 0.0)
+
+        fitted = fit(train)
+        z = vectors(fitted)
+        if encoder.learns_times and times is not None:
+            for own in _folds(times.group, train, seed):
+                z[own] = vectors(fit(train & ~own))[own]
+        names = (*self.names, *(f"z{k}" for k in range(z.shape[1])))
+        return EncodedTasks(names, np.concatenate([self.described, z], axis=1), fitted)
+
+
+@dataclass(frozen=True)
+class EncodedTasks:
+    """Names (d,) and matrix Z (n, d) of features, and the encoder behind the last of them; None without graphs."""
+
+    names: tuple[str, ...]
+    Z: Floats
+    encoder: FittedEncoder | None
+
+
+@dataclass(frozen=True)
+class TaskTimes:
+    """(M, n) measured seconds per sample of n tasks, nan where unknown, and (n,) what a fold keeps together."""
+
+    seconds: Floats
+    group: Texts
+
+
+_FOLDS = 4
+
+
+def _folds(group: Texts, train: Bools, seed: int) -> list[Bools]:
+    """Masks (n,) of the training tasks by fold, groups whole; none where there are fewer groups than folds."""
+    names = np.random.default_rng([seed, 0xF01D]).permutation(np.unique(group[train]))
+    if len(names) < _FOLDS:
+        return []
+    return [train & np.isin(group, names[k::_FOLDS]) for k in range(_FOLDS)]
+
+
+def typical_seconds(seconds: Floats, known: Bools, group: Ints, count: int) -> Floats:
+    """(M, count) geometric means of the known entries of (M, n) seconds by (n,) group, nan where there is none."""
+    rows = []
+    for own, allowed in zip(seconds, known, strict=True):
+        at = group[allowed]
+        total, number = np.bincount(at, np.log(own[allowed]), count), np.bincount(at, minlength=count)
+        rows.append(np.where(number > 0, np.exp(total / np.maximum(number, 1)), np.nan))
+    return np.array(rows)
+
+
+def features_as(names: Sequence[str], encoder: FittedEncoder | None, tables: dict[str, pd.DataFrame]) -> Floats:
+    """(n, d) the features called `names`, which `TaskFeatures.encode` gave of a log, of tasks that it may not have.
+
+    What a task lacks and every task of that log had is nan, see `describe_as`.
+
+    Args:
+        names: of descriptors, and last those of the encoder's vector.
+        encoder: what was fitted there, None where there were no graphs.
+        tables: `tasks`, n rows in the order of the result, and their `nodes` and `edges` if they have any.
+    """
+    asked = TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str))
+    if encoder is None:
+        return describe_as(names, asked.tasks, asked.graphs)
+    if asked.graphs is None:
+        own = [name for name in names if not _VECTOR.fullmatch(name)]
+        z = np.full((len(asked.tasks), len(names) - len(own)), np.nan)
+    else:
+        at = graph_positions(asked.tasks, asked.graphs)
+        z = np.where((at >= 0)[:, None], encoder.transform(asked.graphs)[at], np.nan)
+        own = list(names[: len(names) - z.shape[1]])
+    z = np.nan_to_num(z) if "no_graph" in own else z
+    return np.concatenate([describe_as(own, asked.tasks, asked.graphs), z], axis=1)
+
+
+def build_features(
+    tables: dict[str, pd.DataFrame],
+    task_ids: Texts,
+    train_mask: Bools,
+    encoder: Encoder,
+    seed: int,
+) -> tuple[tuple[str, ...], Floats]:
+    """Names (d,) and matrix Z (n, d) of the named tasks; for several splits make `TaskFeatures` once instead."""
+    encoded = TaskFeatures.of(tables, task_ids).encode(train_mask, encoder, seed)
+    return encoded.names, encoded.Z

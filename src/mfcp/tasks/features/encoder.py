@@ -1,0 +1,213 @@
+"""Encoders: a family of maps from operator graphs to feature vectors.
+
+`gnn` learns from the graphs alone, so a vector can leak no label and heads on top of it can be cross-fitted honestly
+(docs/decisions/0030). `timed` learns from measured times of training tasks (docs/decisions/0035).
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from mfcp.arrays import Floats, Ints
+from mfcp.errors import DataError
+from mfcp.files import replacing
+from mfcp.registry import Registered
+from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
+from mfcp.tasks.timing.roofline import Accelerator, graph_roofline
+
+if TYPE_CHECKING:
+    from mfcp.tasks.timing.measured_steps import TimingSettings
+
+
+# 24 virtual accelerators: every peak (FLOP/s) with every bandwidth (bytes/s), at batch 1 and 64; launches in between.
+_PEAKS = (3e12, 2e13, 1.2e14)
+_BANDWIDTHS = (1.5e11, 5e11, 1.5e12, 4e12)
+_BATCHES = (1, 64)
+_LAUNCHES = (2e-6, 1e-5)
+TARGETS = len(_PEAKS) * len(_BANDWIDTHS) * len(_BATCHES)
+
+
+@dataclass(frozen=True)
+class FittedEncoder:
+    """A trained encoder: its settings and weights, none of them where it encodes nothing."""
+
+    encoder: Encoder
+    weights: dict[str, NDArray[np.float32]]
+
+    def transform(self, graphs: OperatorGraphs) -> Floats:
+        """(G, d) vectors of graphs, seen in training or not; each depends on its own graph only."""
+        return self.encoder.encode(self.weights, graphs)
+
+    def save(self, path: Path) -> None:
+        """Write weights and settings as one safetensors file, whole or not at all."""
+        from safetensors.numpy import save
+
+        content = save({**self.weights}, metadata={"encoder": json.dumps(self.encoder.spec())})
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
+
+    @classmethod
+    def load(cls, path: Path) -> FittedEncoder:
+        """The encoder that `save` wrote.
+
+        Raises:
+            DataError: no such file, or not an encoder.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                spec: dict[str, Any] = json.loads((file.metadata() or {})["encoder"])
+                weights = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise DataError(f"{path}: not an encoder written by this program ({error}); run featurize again") from None
+        return cls(Encoder.parse(spec), weights)
+
+
+class Encoder(Registered):
+    """Settings of an encoder, and how to train and apply it."""
+
+    learns_times: ClassVar[bool] = False
+
+    @abstractmethod
+    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int, seconds: Floats | None = None) -> FittedEncoder:
+        """Train on the graphs at positions `train`; the same arguments give the same weights.
+
+        Args:
+            graphs: all graphs.
+            train: positions of those to learn from.
+            seed: of the training.
+            seconds: (M, G) measured seconds per sample, nan where unknown; read where `learns_times`, and only of
+                training graphs.
+        """
+
+    @abstractmethod
+    def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
+        """(G, d) vectors under trained weights."""
+
+
+class NoEncoder(Encoder):
+    """No vector at all: descriptors only."""
+
+    name: ClassVar[str] = "none"
+
+    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int, seconds: Floats | None = None) -> FittedEncoder:
+        """Nothing to train."""
+        return FittedEncoder(self, {})
+
+    def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
+        """(G, 0)."""
+        return np.empty((len(graphs.graph_id), 0))
+
+
+class GnnEncoder(Encoder):
+    """A message-passing network over coarse operator graphs, trained to predict analytic roofline times.
+
+    See `mfcp.tasks.features.graph_network` for the architecture and `roofline_times` for what it learns to predict.
+    """
+
+    name: ClassVar[str] = "gnn"
+    size: int = Field(4, ge=1, description="numbers per graph")
+    hidden: int = Field(32, ge=1)
+    layers: int = Field(2, ge=0, description="rounds of message passing")
+    steps: int = Field(250, ge=1)
+    graphs: int = Field(48, ge=1, description="graphs of a training step")
+    lr: float = Field(0.01, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+
+    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int, seconds: Floats | None = None) -> FittedEncoder:
+        """Train on the roofline times of the graphs at positions `train`; about five seconds on one core.
+
+        Raises:
+            DataError: no graph to learn from.
+        """
+        from mfcp.tasks.features.graph_network import train_network
+
+        if not len(train):
+            raise DataError("no training task has an operator graph to learn from; choose featurize.encoder: none")
+        return FittedEncoder(self, train_network(self, graphs.coarse, roofline_times(graphs), train, seed))
+
+    def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
+        """(G, size) vectors."""
+        from mfcp.tasks.features.graph_network import apply_network
+
+        return apply_network(self, weights, graphs.coarse, roofline_times(graphs))[0]
+
+
+class TimedEncoder(Encoder):
+    """Networks trained on measured times, see `mfcp.tasks.timing.operator_times`; the vector: a log time per cluster.
+
+    Clusters have no public figures here: each one's roofline is a nominal one, scaled to its median time.
+    """
+
+    name: ClassVar[str] = "timed"
+    learns_times: ClassVar[bool] = True
+    hidden: int = Field(64, ge=1)
+    epochs: int = Field(40, ge=1)
+    networks: int = Field(1, ge=1, description="whose mean counts")
+
+    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int, seconds: Floats | None = None) -> FittedEncoder:
+        """Train on the times of the graphs at positions `train`; a cluster without any is left out.
+
+        Raises:
+            DataError: no time to learn from.
+        """
+        from mfcp.tasks.timing.measured_steps import MeasuredSteps
+        from mfcp.tasks.timing.operator_times import OperatorTimes, packed
+
+        own = np.empty((0, 0)) if seconds is None else seconds[:, train]
+        own = own[np.isfinite(own).any(axis=1)]
+        if not own.size:
+            raise DataError("no training task has a graph and a time to learn from; choose featurize.encoder: gnn")
+        operators = graphs.distinct.take(train)
+        steps = MeasuredSteps(train, np.where(np.isfinite(own), 1.0, np.nan), own)
+        slower = np.nanmedian(np.log(own) - graph_roofline(operators, [_NOMINAL], np.ones((1, len(train)))), axis=1)
+        figures = np.outer(np.exp(-slower), [_NOMINAL.peak, _NOMINAL.bandwidth])
+        fitted = OperatorTimes.fit(graphs, _accelerators(figures), steps, seed=seed, settings=self._rules())
+        return FittedEncoder(self, packed(fitted.members) | {"figures": figures.astype(np.float32)})
+
+    def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
+        """(G, M) predicted log seconds per sample."""
+        from mfcp.tasks.timing.operator_times import OperatorTimes, unpacked
+
+        members = unpacked({key: value for key, value in weights.items() if key != "figures"}, self.networks)
+        accelerators = _accelerators(weights["figures"].astype(np.float64))
+        return OperatorTimes(self._rules(), accelerators, members).log_seconds(graphs.distinct).T
+
+    def _rules(self) -> TimingSettings:
+        from mfcp.tasks.timing.measured_steps import TimingSettings
+
+        return TimingSettings(hidden=self.hidden, epochs=self.epochs, members=self.networks, roofline_share=0.0)
+
+
+_NOMINAL = Accelerator(peak=1e13, bandwidth=5e11)
+
+
+def _accelerators(figures: Floats) -> tuple[Accelerator, ...]:
+    return tuple(Accelerator(float(peak), float(bandwidth)) for peak, bandwidth in figures)
+
+
+def roofline_times(graphs: OperatorGraphs) -> Floats:
+    """(n, TARGETS) seconds of every coarse node on virtual accelerators, by the operator roofline.
+
+    A node's time is the sum over its operators of launch + max(b · flops / peak, (b · bytes + 4 · parameters) /
+    bandwidth), one forward pass of a batch of b samples in FP32.
+    """
+    traffic, coarse = graphs.read + graphs.written, graphs.coarse
+    times = np.empty((len(coarse.flops), TARGETS))
+    for i, (batch, peak, bandwidth) in enumerate(_bank()):
+        seconds = np.maximum(batch * graphs.flops / peak, (batch * traffic + 4 * graphs.params) / bandwidth)
+        times[:, i] = np.bincount(coarse.group, seconds + _LAUNCHES[i % len(_LAUNCHES)], len(times))
+    return times
+
+
+def _bank() -> list[tuple[int, float, float]]:
+    return [(batch, peak, bandwidth) for batch in _BATCHES for peak in _PEAKS for bandwidth in _BANDWIDTHS]

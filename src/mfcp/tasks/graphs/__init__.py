@@ -1,0 +1,1 @@
+"""Operator graphs: their arrays, operator classes, coarsening, and distinct operators."""

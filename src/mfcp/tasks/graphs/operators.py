@@ -1,0 +1,127 @@
+"""Operators by class: convolutions, matrix products, and what surrounds them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mfcp.arrays import Floats, Ints, Texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLASSES: dict[str, tuple[str, ...]] = {
+    "convolution": ("convolution",),
+    "thin_convolution": (),
+    "matmul": ("addmm", "mm", "linear"),
+    "batched_matmul": ("bmm", "baddbmm", "matmul", "_scaled_dot_product_attention", "scaled_dot_product_attention"),
+    "batch_norm": ("native_batch_norm", "_native_batch_norm_legit_no_training", "batch_norm"),
+    "layer_norm": ("native_layer_norm", "native_group_norm", "layer_norm", "group_norm", "linalg_vector_norm"),
+    "softmax": ("_softmax", "_safe_softmax", "_log_softmax", "softmax"),
+    "activation": (
+        *("relu", "gelu", "silu", "sigmoid", "tanh", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "mish"),
+        *("elu", "prelu", "softplus", "glu", "clamp", "clamp_min", "clamp_max", "threshold"),
+    ),
+    "arithmetic": (
+        *("add", "mul", "sub", "div", "rsub", "neg", "pow", "sqrt", "rsqrt", "exp", "log", "sin", "cos", "abs"),
+        *("addcmul", "addcdiv", "maximum", "minimum", "where", "masked_fill", "reciprocal", "lerp"),
+        *("bernoulli", "native_dropout", "floor"),
+    ),
+    "comparison": ("eq", "ne", "lt", "le", "gt", "ge", "bitwise_not", "bitwise_and", "logical_not", "logical_and"),
+    "reduction": (
+        *("mean", "sum", "var", "var_mean", "amax", "amin", "max", "min", "cumsum", "prod", "argmax", "any", "all"),
+        *("avg_pool2d", "max_pool2d_with_indices", "_adaptive_avg_pool2d", "adaptive_max_pool2d"),
+        *("nll_loss_forward", "nll_loss", "mse_loss", "binary_cross_entropy_with_logits"),
+    ),
+    "movement": (
+        *(
+            "clone",
+            "copy",
+            "_to_copy",
+            "cat",
+            "stack",
+            "constant_pad_nd",
+            "reflection_pad2d",
+            "roll",
+            "repeat",
+            "index",
+        ),
+        *(
+            "index_select",
+            "index_put",
+            "select",
+            "slice",
+            "gather",
+            "embedding",
+            "embedding_dense",
+            "as_strided",
+            "im2col",
+            "col2im",
+            "tril",
+            "triu",
+            "flip",
+            "slice_scatter",
+        ),
+        *("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bicubic2d_aa", "pixel_shuffle"),
+    ),
+    "creation": (
+        "arange",
+        "zeros",
+        "ones",
+        "full",
+        "eye",
+        "scalar_tensor",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "new_zeros",
+        "new_ones",
+        "rand",
+        "fill",
+    ),
+    "other": (),
+}
+"""Operators by class; what is in none of them is counted under `other`. The backward of an operator is in its class."""
+
+CLASS_NAMES = tuple(CLASSES)
+_CLASS_OF = {operator: i for i, operators in enumerate(CLASSES.values()) for operator in operators}
+_OTHER = CLASS_NAMES.index("other")
+OPERATORS = ("other", *sorted(_CLASS_OF))
+"""Known operators; the first place is for all others."""
+_PLACE = {name: i for i, name in enumerate(OPERATORS)}
+_BACKWARD = re.compile(r"_backward(_data)?$")
+HEAVY = np.array([name in {"convolution", "thin_convolution", "matmul", "batched_matmul"} for name in CLASS_NAMES])
+"""Which classes are convolutions or matrix products."""
+# Products over at most 7 x 7 terms: depthwise and few-channel convolutions, which memory bounds.
+_THIN_REDUCTION = 49
+
+
+def factorize(column: pd.Series[str]) -> tuple[Ints, Texts]:
+    """Codes of a text column and its sorted distinct values; hashing, as sorting a million strings takes seconds."""
+    code, values = column.factorize()
+    names, rank = np.unique(np.asarray(values, dtype=str), return_inverse=True)
+    return rank[code], names
+
+
+def classify(operator: pd.Series[str], flops: Floats, numel: Floats) -> tuple[Ints, dict[str, int]]:
+    """Class of each operator, position in `CLASS_NAMES`, and how many fell into `other`, by operator.
+
+    Args:
+        operator: (n,) ATen names.
+        flops, numel: (n,) FLOPs and output elements, which tell thin convolutions from dense ones.
+    """
+    code, known = factorize(operator)
+    count = np.bincount(code, minlength=len(known))
+    of_name = np.array([_CLASS_OF.get(_BACKWARD.sub("", str(name)), _OTHER) for name in known], np.int64)
+    kind = of_name[code]
+    is_thin = (kind == 0) & (flops <= 2 * _THIN_REDUCTION * numel)
+    unknown = {str(name): int(c) for name, c, k in zip(known, count, of_name, strict=True) if k == _OTHER}
+    return np.where(is_thin, CLASS_NAMES.index("thin_convolution"), kind), unknown
+
+
+def identify(operator: pd.Series[str]) -> Ints:
+    """(n,) position of each operator in `OPERATORS`; a backward pass counts as its operator, an unknown one as 0."""
+    code, known = factorize(operator)
+    return np.array([_PLACE.get(_BACKWARD.sub("", str(name)), 0) for name in known], np.int64)[code]

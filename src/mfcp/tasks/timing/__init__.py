@@ -1,0 +1,1 @@
+"""From operator graphs to seconds: rooflines, networks over operators, and corrections from few runs."""

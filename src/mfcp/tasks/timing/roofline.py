@@ -1,0 +1,150 @@
+"""Rooflines: what public figures of an accelerator say about an operator's time, and how efficient it really is.
+
+An operator on b samples takes at least max(b · flops / peak, (b · activations + weights) / bandwidth) seconds. Real
+ones take longer, by a factor that depends on the class of operator, and each launch costs time of its own:
+
+    t = Σ_c e_c R_c + l_c N_c       R_c roofline seconds of the operators of class c, N_c how many
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mfcp.arrays import Floats
+from mfcp.errors import DataError
+from mfcp.tasks.graphs.distinct import DistinctOperators
+from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
+
+LAUNCH = 5e-6
+"""Seconds of a launch before anything is measured: a typical one of eager PyTorch."""
+_SHORTEST = 1e-12
+_USUAL_ERROR = 0.2  # of log time
+_LOOKED_UP = OPERATORS.index("embedding")
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Public figures of a cluster's accelerator.
+
+    Args:
+        peak: FLOP/s in the precision that is used.
+        bandwidth: bytes/s of its memory.
+        element_bytes: of an activation: 2 in half precision, 4 in single.
+        batch: samples of a typical step, over which the reading of weights is shared.
+
+    Raises:
+        DataError: a figure that is not positive and finite.
+    """
+
+    peak: float
+    bandwidth: float
+    element_bytes: float = 4.0
+    batch: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < float("inf"):
+                raise DataError(f"accelerator: {name} is {value}, expected a positive number; look it up and add it")
+
+
+def roofline_seconds(operators: DistinctOperators, accelerators: Sequence[Accelerator]) -> Floats:
+    """(U, M) seconds per sample of each operator at each accelerator's typical batch."""
+    columns = []
+    for a in accelerators:
+        traffic = operators.traffic * (a.element_bytes / 4) + 4 * operators.params / a.batch
+        columns.append(np.maximum(operators.flops / a.peak, traffic / a.bandwidth))
+    return np.stack(columns, axis=1)
+
+
+def graph_roofline(operators: DistinctOperators, accelerators: Sequence[Accelerator], batch: Floats) -> Floats:
+    """(M, n) log seconds of a step of `batch` (M, n) samples, all operators at the roofline and 5 us a launch."""
+    work = (operators.counts @ roofline_seconds(operators, accelerators)).T
+    launches = operators.counts.sum(axis=1)
+    result: Floats = np.log(np.maximum(batch * work + LAUNCH * launches, _SHORTEST))
+    return result
+
+
+@dataclass(frozen=True)
+class FittedRoofline:
+    """Efficiencies of one accelerator: (2C,) log factors of roofline seconds by class, then log seconds a launch."""
+
+    accelerator: Accelerator
+    coefficients: Floats
+
+    def log_seconds(self, operators: DistinctOperators, batch: Floats) -> Floats:
+        """(n,) predicted log seconds of a step of `batch` (n,) samples."""
+        result: Floats = np.log(_parts(operators, self.accelerator, batch) @ np.exp(self.coefficients))
+        return result
+
+
+def fit_roofline(
+    operators: DistinctOperators, accelerator: Accelerator, batch: Floats, seconds: Floats, *, prior_sd: float = 1.0
+) -> FittedRoofline:
+    """Positive efficiencies by least squares of log time, each shrunk towards factor 1 and 5 us a launch.
+
+    Args:
+        operators: n graphs.
+        accelerator: public figures.
+        batch, seconds: (n,) samples and seconds of a measured step.
+        prior_sd: how far a log factor is expected to be from 0, in units of 0.2, a usual error of log time.
+    """
+    start = np.concatenate([np.zeros(len(CLASS_NAMES)), np.full(len(CLASS_NAMES), np.log(LAUNCH))])
+    parts = _parts(operators, accelerator, batch)
+    return FittedRoofline(accelerator, fit_factors(parts, seconds, start, np.full(len(start), prior_sd)))
+
+
+def fit_factors(parts: Floats, seconds: Floats, start: Floats, prior_sd: Floats) -> Floats:
+    """(K,) log factors x of times `parts @ exp(x)`, by regularised least squares of log time.
+
+    Args:
+        parts: (n, K) of each measurement, not negative.
+        seconds: (n,) measured.
+        start: (K,) log factors before any measurement.
+        prior_sd: (K,) how far each is expected to be from there, where the model's error of log time is 0.2.
+    """
+    from scipy.optimize import least_squares
+
+    target, pull = np.log(seconds), _USUAL_ERROR / prior_sd
+
+    def residual(x: Floats) -> Floats:
+        return np.concatenate([np.log(parts @ np.exp(x)) - target, pull * (x - start)])
+
+    def jacobian(x: Floats) -> Floats:
+        share = parts * np.exp(x)
+        return np.concatenate([share / share.sum(axis=1, keepdims=True), np.diag(pull)])
+
+    found: Floats = least_squares(residual, start, jac=jacobian, method="trf", max_nfev=200).x
+    return found
+
+
+def class_parts(
+    operators: DistinctOperators, peak: Floats | float, bandwidth: float, element_bytes: Floats | float, batch: Floats
+) -> Floats:
+    """(n, 2C) of a step of `batch` (n,) samples: roofline seconds by class of operator, then launches by class.
+
+    Each operator is at its own bound. Weights are read once a step, whatever the batch; of an embedding only the rows
+    that are looked up count.
+
+    Args:
+        operators: n graphs with U distinct operators.
+        peak: (U,) FLOP/s for each operator, or one number.
+        bandwidth: bytes/s.
+        element_bytes: (U,) bytes of an activation's element, or one number.
+        batch: (n,) samples.
+    """
+    counts = operators.counts.tocoo()
+    row, u = counts.coords
+    weights = 4.0 * np.where(operators.operator == _LOOKED_UP, 0.0, operators.params)
+    compute, traffic = operators.flops / peak, operators.traffic * (np.asarray(element_bytes) / 4)
+    seconds = np.maximum(batch[row] * compute[u], (batch[row] * traffic[u] + weights[u]) / bandwidth)
+    size = len(CLASS_NAMES)
+    cell = np.bincount(row * size + operators.kind[u], counts.data * seconds, len(batch) * size)
+    launches = operators.by_class(np.ones(len(operators.kind)))
+    return np.concatenate([np.maximum(cell.reshape(-1, size), _SHORTEST), launches], axis=1)
+
+
+def _parts(operators: DistinctOperators, a: Accelerator, batch: Floats) -> Floats:
+    return class_parts(operators, a.peak, a.bandwidth, a.element_bytes, batch)

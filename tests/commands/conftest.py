@@ -1,0 +1,3 @@
+"""The fixtures of a small platform."""
+
+from platform_fixtures import bad, good, home, postgres, store  # noqa: F401

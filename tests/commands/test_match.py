@@ -1,0 +1,101 @@
+import json
+import re
+
+import pandas as pd
+import pytest
+from platform_log import small_log, small_release
+
+from mfcp.cli import main
+from mfcp.data.log.tables import write_tables
+
+pytestmark = pytest.mark.xdist_group("deciding")  # one worker makes what they share
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("release") / "made"
+    small_release(folder, small_log())
+    return folder
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    own = small_log(6, seed=9, start=500)
+    write_tables({name: own[name] for name in ("tasks", "nodes", "edges")}, tmp_path / "round")
+    own["tasks"].to_csv(tmp_path / "tasks.csv", index=False)
+    return tmp_path
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main(["match", *map(str, arguments)])
+    return end.value.code
+
+
+def test_a_round_as_json_and_as_csv(model, tasks, capsys):
+    assert run("--model", model, "--tasks", tasks / "round") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert run("--model", model, "--tasks", tasks / "tasks.csv", "--out", tasks / "plan.csv") == 0
+    assert "6 tasks on" in capsys.readouterr().out
+    rows = pd.read_csv(tasks / "plan.csv")
+    assert (
+        [row["task_id"] for row in found["tasks"]] == rows["task_id"].tolist() == [f"task{j}" for j in range(500, 506)]
+    )
+    assert found["makespan"] >= found["lower_bound"] > 0
+    assert found["status"] in ("optimal", "feasible", "short")
+    for row in found["tasks"]:
+        assert row["seconds_low"] <= row["seconds"] <= row["seconds_high"]
+        assert row["why"].startswith("next best ")
+        assert row["cluster_id"] != row["why"].removeprefix("next best ").split(":")[0]
+
+
+def test_one_task_is_explained(model, tasks, capsys):
+    assert run("--model", model, "--tasks", tasks / "tasks.csv", "--explain", "task503", "--out", tasks / "p.json") == 0
+    text = capsys.readouterr().out
+    assert text.startswith("task503 → ")
+    assert "price of a point of reliability" in text
+    assert json.loads((tasks / "p.json").read_text())["rule"] == "expected_cost"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("phase", "guess", "tasks row 0, phase: expected train or infer or empty, got 'guess'"),
+        ("flops", "-3", r"tasks row 0, flops: expected .*, got -3"),
+        ("batch_size", "many", r"tasks row 0, batch_size: expected .*, got 'many'"),
+        ("task_id", "task501", "task_id 'task501' occurs twice"),
+    ],
+)
+def test_a_wrong_cell_is_named(model, tasks, capsys, column, value, said):
+    table = pd.read_csv(tasks / "tasks.csv", dtype=str)
+    table.loc[0, column] = value
+    table.to_csv(tasks / "tasks.csv", index=False)
+    assert run("--model", model, "--tasks", tasks / "tasks.csv") == 2
+    error = capsys.readouterr().err
+    assert re.search(said, error), error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--gamma", "2"], "gamma: expected a mean reliability in [0, 1], got 2.0"),
+        (["--clusters", "a,moon"], "--clusters: unknown 'moon'; the release knows a, b, c"),
+        (["--out", "plan.xml"], "--out plan.xml: expected a name that ends in .json or .csv"),
+        (["--time-limit", "0"], "--time-limit: expected seconds above 0"),
+        (["--explain", "nobody"], "nobody"),
+    ],
+)
+def test_bad_options_end_with_2_and_one_line(model, tasks, capsys, arguments, said):
+    assert run("--model", model, "--tasks", tasks / "tasks.csv", *arguments) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_no_release_and_no_tasks_are_said_with_a_remedy(model, tasks, capsys):
+    assert run("--model", tasks / "none", "--tasks", tasks / "tasks.csv") == 2
+    assert "no such release; `dvc repro release`" in capsys.readouterr().err
+    (tasks / "empty").mkdir()
+    assert run("--model", model, "--tasks", tasks / "empty") == 2
+    assert "no table 'tasks' in it; expected tasks.csv" in capsys.readouterr().err

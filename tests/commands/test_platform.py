@@ -1,0 +1,99 @@
+"""`mfcp platform` as a person uses it: tasks in, a look, plans out, a release put in and taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from platform_log import small_log
+
+from mfcp.cli import main
+from mfcp.data.log.tables import write_tables
+from mfcp.platform.deciding.rounds import MatchSettings, match_round
+from mfcp.platform.releases.models import Models
+from mfcp.platform.state.store import Note, Store
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.delenv("MFCP_HOME", raising=False)
+    monkeypatch.delenv("MFCP_DATABASE", raising=False)
+
+
+def mfcp(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["platform", *(str(argument) for argument in arguments)])
+    return int(end.value.code or 0)
+
+
+def test_a_day_by_hand(
+    home: Path, store: Store, good: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = Models(home, store)
+    first, second = models.add(good, {"retrain.seconds": 1.5}), models.add(bad, {})
+    tables = small_log(6, seed=3, start=700)
+    write_tables({name: tables[name] for name in ("tasks", "nodes", "edges")}, tmp_path / "in")
+    write_tables({"tasks": tables["tasks"].iloc[:2]}, tmp_path / "some", format="csv")
+
+    assert mfcp("--home", home, "submit", "--tasks", tmp_path / "some" / "tasks.csv") == 0
+    assert mfcp("--home", home, "submit", "--tasks", tmp_path / "in") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2 tasks submitted, 0 known already; 2 pending",
+        "4 tasks submitted, 2 known already; 6 pending",
+    ]
+    assert match_round(store, models, MatchSettings()).tasks == 6
+    store.deliver("d", "day.zip", "taken", {"runs": 30}, {"runs": 2})
+    store.post([Note("x", 1.0)])
+
+    assert mfcp("--home", home, "assignments", "--out", tmp_path / "plan.csv") == 0
+    assert list(pd.read_csv(tmp_path / "plan.csv")["task_id"]) == list(store.assignments()["task_id"])
+    capsys.readouterr()
+    assert mfcp("--home", home, "assignments", "--round", 1) == 0
+    assert [row["task_id"] for row in json.loads(capsys.readouterr().out)] == list(store.assignments()["task_id"])
+
+    assert mfcp("--home", home, "status") == 0
+    shown = capsys.readouterr().out
+    rows = {cells[0].strip(): cells for line in shown.splitlines() if len(cells := line.strip("│┃").split("│")) > 3}
+    assert "0 tasks pending, 6 assigned in 1 rounds, 0 set aside; offline: no cluster" in shown
+    assert [rows[first][1].strip(), rows[second][1].strip()] == ["champion", "challenger"]
+    assert rows["1"][2].strip() == "6"
+    assert "retrain.seconds 1.5" in rows[first][4]
+    assert [cell.strip() for cell in rows["day.zip"][2:]] == ["taken", "runs 30", "runs 2"]
+    assert "metrics and events that wait for MLflow: 7; the oldest since 20" in shown
+
+    assert mfcp("--home", home, "promote", second) == 0
+    assert mfcp("--home", home, "rollback") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"champion: {second}", f"champion: {first} (before: {second})"
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_done_says_why(
+    home: Path, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases: list[tuple[tuple[object, ...], int, str]] = [
+        (("--home", tmp_path / "nowhere", "status"), 1, "no platform here; make it with `make platform`"),
+        (("--home", home, "promote", "v9"), 2, "release 'v9': not known here; known: none"),
+        (("--home", home, "rollback"), 1, "nothing to roll back to, nothing changed"),
+        (("--home", home, "assignments", "--round", 7), 2, "round 7: not known here"),
+        (("--home", home, "assignments", "--out", "plan.txt"), 2, "expected a name that ends in .csv or .json"),
+        (("--home", home, "submit", "--tasks", tmp_path / "none.csv"), 2, "none.csv"),
+        (("--home", home, "submit", "--tasks", tmp_path), 2, "no table 'tasks' in it"),
+    ]
+    for arguments, code, message in cases:
+        assert mfcp(*arguments) == code
+        assert message in capsys.readouterr().err
+
+
+def test_an_empty_platform_is_shown_as_such(
+    home: Path, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MFCP_HOME", str(home))
+    assert mfcp("status") == 0
+    shown = capsys.readouterr().out
+    for title in ("last rounds: none yet", "releases: none yet", "last deliveries: none yet"):
+        assert title in shown
+    assert "wait for MLflow: 0" in shown

@@ -1,0 +1,290 @@
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mfcp.data.log.coercion import coerce
+from mfcp.data.log.schema import SCHEMA
+from mfcp.data.log.tables import read_tables, write_tables
+from mfcp.errors import DataError
+
+FORMATS = ("parquet", "csv", "jsonl")
+
+
+@pytest.fixture
+def folder(tmp_path, small_log):
+    write_tables(small_log(), tmp_path, format="csv")
+    return tmp_path
+
+
+def typed(tables):
+    return {name: coerce(SCHEMA[name], frame).frame for name, frame in tables.items()}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_written_is_read(tmp_path, small_log, format):
+    tables = typed(small_log())
+    tables["tasks"]["note"] = ["kept", None]
+    write_tables(tables, tmp_path, format=format)
+    again = read_tables(tmp_path)
+    assert set(again) == set(tables)
+    for name, frame in tables.items():
+        columns = [c.name for c in SCHEMA[name].columns]
+        pd.testing.assert_frame_equal(again[name][columns], frame[columns])
+    assert again["tasks"]["note"].iloc[0] == "kept"
+    assert pd.isna(again["tasks"]["note"].iloc[1])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_same_tables_give_the_same_bytes(tmp_path, small_log, format):
+    first = [p.read_bytes() for p in write_tables(typed(small_log()), tmp_path / "1", format=format)]
+    second = [p.read_bytes() for p in write_tables(read_tables(tmp_path / "1"), tmp_path / "2", format=format)]
+    assert first == second
+
+
+text = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8)
+real = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+run = st.fixed_dictionaries(
+    {
+        "run_id": text,
+        "task_id": text,
+        "cluster_id": text,
+        "attempt": st.none() | st.integers(-(2**62), 2**62),
+        "step_time_s": real,
+        "samples_per_s": real,
+        "duration_s": real,
+        "status": text,
+        "started_at": st.none() | st.datetimes(pd.Timestamp(1970, 1, 1), pd.Timestamp(2100, 1, 1)),
+        "error": st.none() | text,
+    }
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.lists(run, min_size=1, max_size=6), format=st.sampled_from(FORMATS))
+def test_any_values_survive_writing_and_reading(tmp_path_factory, rows, format):
+    folder = tmp_path_factory.mktemp("log")
+    stub = pd.DataFrame({c.name: ["x"] for c in SCHEMA["tasks"].columns})
+    clusters = pd.DataFrame({c.name: ["x"] for c in SCHEMA["clusters"].columns})
+    runs = coerce(SCHEMA["runs"], pd.DataFrame(rows)).frame
+    write_tables({"tasks": stub, "clusters": clusters, "runs": runs}, folder, format=format)
+    pd.testing.assert_frame_equal(read_tables(folder)["runs"], runs, check_exact=True)
+
+
+def test_writing_another_format_replaces_the_table(folder, small_log):
+    write_tables(small_log(), folder, format="parquet")
+    assert sorted(p.name for p in folder.iterdir()) == ["clusters.parquet", "runs.parquet", "tasks.parquet"]
+
+
+def test_unknown_files_are_ignored_and_absent_optional_columns_are_empty(folder):
+    (folder / "graphs.csv").write_text("nothing\n")
+    tables = read_tables(folder)
+    assert set(tables) == {"tasks", "clusters", "runs"}
+    assert tables["tasks"]["samples"].isna().all()
+
+
+def test_missing_folder(tmp_path):
+    with pytest.raises(DataError, match=r"nowhere: no such folder; expected one that holds tasks\.parquet"):
+        read_tables(tmp_path / "nowhere")
+
+
+def test_missing_table(folder):
+    (folder / "runs.csv").unlink()
+    with pytest.raises(DataError, match=r"table 'runs' is missing; expected runs\.parquet .*saw clusters\.csv"):
+        read_tables(folder)
+
+
+def test_two_files_of_one_table(folder):
+    (folder / "runs.jsonl").write_text("{}\n")
+    with pytest.raises(DataError, match=r"runs\.csv and runs\.jsonl both hold table 'runs'"):
+        read_tables(folder)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_empty_file(folder, format):
+    (folder / "runs.csv").unlink()
+    (folder / f"runs.{format}").touch()
+    with pytest.raises(DataError, match=rf"runs\.{format}: empty file"):
+        read_tables(folder)
+
+
+def test_columns_without_rows(folder):
+    path = folder / "runs.csv"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(DataError, match=r"runs\.csv: table 'runs' has columns but no rows"):
+        read_tables(folder)
+
+
+def test_truncated_parquet(tmp_path, small_log):
+    write_tables(small_log(), tmp_path)
+    path = tmp_path / "runs.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match=r"runs\.parquet: not a whole Parquet file .* copy or write it again"):
+        read_tables(tmp_path)
+
+
+def test_damaged_parquet(tmp_path, small_log):
+    write_tables(small_log(), tmp_path)
+    path = tmp_path / "runs.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:60] = b"\xff" * 56
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"runs\.parquet: not a whole Parquet file"):
+        read_tables(tmp_path)
+
+
+def test_byte_order_mark_is_accepted(folder):
+    plain = read_tables(folder)
+    path = folder / "tasks.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    pd.testing.assert_frame_equal(read_tables(folder)["tasks"], plain["tasks"])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_named(folder, encoding):
+    path = folder / "tasks.csv"
+    path.write_bytes(path.read_text().encode(encoding))
+    with pytest.raises(DataError, match=r"tasks\.csv: encoded as UTF-16 .*save it as UTF-8"):
+        read_tables(folder)
+
+
+def test_latin1_is_named_with_its_byte(folder):
+    path = folder / "tasks.csv"
+    start = len(path.read_bytes())
+    path.write_bytes(path.read_bytes() + "modèle".encode("latin-1"))
+    with pytest.raises(DataError, match=rf"tasks\.csv: byte {start + 3} \(0xe8\) is not UTF-8, probably Latin-1"):
+        read_tables(folder)
+
+
+@pytest.mark.parametrize("extra", ["a,b\n", ",".join("abcdefghijklmnopqrstuvw") + "\n"])
+def test_ragged_csv_rows(folder, extra):
+    path = folder / "runs.csv"
+    path.write_text(path.read_text() + extra)
+    with pytest.raises(DataError, match=r"runs\.csv: .*Row #10: Expected \d+ columns, got \d+.*the header's 9 cells"):
+        read_tables(folder)
+
+
+def test_bad_json_line_is_named(tmp_path, small_log):
+    write_tables(small_log(), tmp_path, format="jsonl")
+    path = tmp_path / "runs.jsonl"
+    path.write_text(path.read_text() + '{"run_id": "r9",\n')
+    with pytest.raises(DataError, match=r"runs\.jsonl, line 9: not valid JSON"):
+        read_tables(tmp_path)
+    path.write_text("[1, 2]\n")
+    with pytest.raises(DataError, match=r"runs\.jsonl, line 1: expected a JSON object, got \[1, 2\]"):
+        read_tables(tmp_path)
+
+
+def test_missing_column_is_named_with_those_seen(folder):
+    path = folder / "clusters.csv"
+    path.write_text(path.read_text().replace("accelerator_count", "gpus"))
+    with pytest.raises(DataError, match=r"'clusters' lacks column accelerator_count; it has cluster_id, .*gpus"):
+        read_tables(folder)
+
+
+def test_a_column_given_twice(folder):
+    path = folder / "clusters.csv"
+    path.write_text(path.read_text().replace("peak_flops", "software", 1))
+    with pytest.raises(DataError, match=r"clusters"):
+        read_tables(folder)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_cell_of_wrong_type_does_not_lose_the_log(tmp_path, small_log, format):
+    tables = small_log()
+    tables["runs"]["duration_s"] = [10.0, "fast", *[10.0] * 6]
+    write_tables(tables, tmp_path, format=format)
+    runs = read_tables(tmp_path)["runs"]
+    assert runs["duration_s"].iloc[1] == "fast"
+    assert coerce(SCHEMA["runs"], runs).wrong["duration_s"].tolist() == [False, True, *[False] * 6]
+
+
+def test_nan_in_a_file_is_not_an_empty_cell(tmp_path, small_log):
+    write_tables(small_log(), tmp_path)
+    arrow = pyarrow.parquet.read_table(tmp_path / "runs.parquet")
+    values = pa.array([float("nan"), None, *[10.0] * 6], pa.float64())
+    arrow = arrow.set_column(arrow.column_names.index("duration_s"), "duration_s", values)
+    pyarrow.parquet.write_table(arrow, tmp_path / "runs.parquet")
+    runs = read_tables(tmp_path)["runs"]
+    assert list(coerce(SCHEMA["runs"], runs).wrong) == ["duration_s"]
+    for format in ("csv", "jsonl"):
+        write_tables({"runs": runs}, tmp_path, format=format)
+        wrong = coerce(SCHEMA["runs"], read_tables(tmp_path)["runs"]).wrong
+        assert wrong["duration_s"].tolist() == [True, *[False] * 7]
+    line = json.dumps(dict.fromkeys(runs) | {"duration_s": float("nan")})
+    (tmp_path / "runs.jsonl").write_text(line + "\n")
+    assert coerce(SCHEMA["runs"], read_tables(tmp_path)["runs"]).wrong["duration_s"].all()
+
+
+def test_unknown_table_is_not_written(tmp_path):
+    with pytest.raises(DataError, match="unknown table 'jobs'"):
+        write_tables({"jobs": pd.DataFrame()}, tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_keeps_what_it_holds(tmp_path, small_log, monkeypatch):
+    write_tables(small_log(), tmp_path)
+    before = (tmp_path / "runs.parquet").read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pyarrow.parquet, "write_table", full)
+    with pytest.raises(DataError, match="No space left on device"):
+        write_tables({"runs": small_log()["runs"].head(1)}, tmp_path)
+    assert (tmp_path / "runs.parquet").read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode), format=st.sampled_from(FORMATS))
+def test_no_content_gives_anything_but_a_data_error(tmp_path_factory, content, format):
+    folder = tmp_path_factory.mktemp("log")
+    (folder / f"tasks.{format}").write_bytes(content)
+    with pytest.raises(DataError, match=r"tasks\."):
+        read_tables(folder)
+
+
+header = "run_id,task_id,cluster_id,attempt,step_time_s,samples_per_s,duration_s,status,started_at"
+
+
+@settings(max_examples=60, deadline=None)
+@given(rest=st.text(st.sampled_from('a1,"\n\r\t .-'), max_size=40))
+def test_any_text_below_the_header_is_read_or_named(tmp_path_factory, rest):
+    folder = tmp_path_factory.mktemp("log")
+    (folder / "tasks.csv").write_text(
+        "task_id,domain,model,batch_size,input_size,precision,phase,param_count,flops,"
+        "activations,graph_id\n" + ",".join("1" * 11) + "\n"
+    )
+    (folder / "clusters.csv").write_text(
+        "cluster_id,accelerator,accelerator_count,memory_bytes,peak_flops,"
+        "memory_bandwidth,interconnect_bandwidth,software\n" + ",".join("1" * 8)
+    )
+    (folder / "runs.csv").write_text(header + "\n" + rest)
+    problem = ""
+    try:
+        tables = read_tables(folder)
+    except DataError as error:
+        problem = str(error)
+    assert "runs.csv" in problem or set(header.split(",")) <= set(tables["runs"])
+
+
+def test_small_whole_numbers_of_parquet_stay_whole_beside_empty_cells(tmp_path, small_log):
+    write_tables(small_log(), tmp_path)
+    arrow = pyarrow.parquet.read_table(tmp_path / "tasks.parquet")
+    arrow = arrow.set_column(arrow.column_names.index("model"), "model", pa.array([7, None], pa.int8()))
+    arrow = arrow.set_column(arrow.column_names.index("flops"), "flops", pa.array([[1.0, 2.0], None]))
+    pyarrow.parquet.write_table(arrow, tmp_path / "tasks.parquet")
+    tasks = read_tables(tmp_path)["tasks"]
+    assert tasks["model"].iloc[0] == "7"
+    assert coerce(SCHEMA["tasks"], tasks).wrong["flops"].tolist() == [True, False]
+
+
+def test_a_folder_that_is_a_file(tmp_path, small_log):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(DataError, match="cannot write"):
+        write_tables(small_log(), tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "kept"

@@ -1,0 +1,237 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mfcp.data.log import validation
+from mfcp.data.log.tables import read_tables, write_tables
+from mfcp.data.log.validation import TooManyBadRowsError, validate, write_report
+from mfcp.errors import DataError, MfcpError
+
+
+def with_cell(log, name, column, row, value):
+    """The log with one cell changed."""
+    tables = log()
+    values = tables[name][column].astype(object)
+    values.iloc[row] = value
+    tables[name][column] = values
+    return tables
+
+
+def lines_of(validated):
+    return [tuple(line) for line in validated.quarantine[["table", "row", "key", "column", "rule", "value"]].values]
+
+
+def test_a_good_log_passes_whole(small_log):
+    validated = validate(small_log(), max_bad_share=0.0)
+    assert validated.quarantine.empty
+    assert validated.report["warnings"] == []
+    assert {name: len(frame) for name, frame in validated.tables.items()} == {"tasks": 2, "clusters": 2, "runs": 8}
+    assert validated.tables["runs"]["duration_s"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "rule", "expected"),
+    [
+        ("duration_s", -1.0, "range", "a number above 0 to 1e+09 s or empty"),
+        ("duration_s", 0.0, "range", "a number above 0"),
+        ("duration_s", 1e12, "range", "to 1e+09 s"),
+        ("duration_s", np.inf, "range", "to 1e+09 s"),
+        ("duration_s", "NaN", "type", "a number"),
+        ("duration_s", "fast", "type", "a number"),
+        ("attempt", 1.5, "type", "a whole number"),
+        ("status", None, "missing", "text"),
+        ("task_id", "ghost", "reference", "a valid row of tasks (task_id)"),
+        ("cluster_id", "ghost", "reference", "a valid row of clusters (cluster_id)"),
+        ("started_at", "last week", "type", "ISO 8601"),
+    ],
+)
+def test_a_bad_run_is_quarantined_with_its_reason(small_log, column, value, rule, expected):
+    validated = validate(with_cell(small_log, "runs", column, 2, value), max_bad_share=0.2)
+    assert lines_of(validated) == [("runs", 3, "r2", column, rule, "" if value is None else str(value))]
+    assert expected in validated.quarantine["expected"].iloc[0]
+    assert validated.tables["runs"]["run_id"].tolist() == ["r0", "r1", "r3", "r4", "r5", "r6", "r7"]
+    assert validated.report["tables"]["runs"]["bad_rows"] == 1
+
+
+def test_what_passed_passes_again(small_log):
+    tables = with_cell(small_log, "runs", "run_id", 4, "r1")
+    validated = validate(tables, max_bad_share=0.5)
+    again = validate(validated.tables, max_bad_share=0.0)
+    assert again.quarantine.empty
+    for name, frame in validated.tables.items():
+        pd.testing.assert_frame_equal(again.tables[name], frame)
+
+
+def test_a_wrong_phase_is_quarantined_and_its_runs_with_it(small_log):
+    tables = with_cell(small_log, "tasks", "phase", 1, "Training")
+    with pytest.raises(TooManyBadRowsError) as caught:
+        validate(tables, max_bad_share=0.49)
+    rules = caught.value.validated.quarantine[["table", "rule"]].value_counts().to_dict()
+    assert rules == {("tasks", "values"): 1, ("runs", "reference"): 4}
+    message = str(caught.value)
+    assert message.startswith(
+        "more than 49.0% bad rows: tasks: 1 of 2 rows are bad (50.0%), most by rule values(phase), expected train or "
+        "infer or empty; e.g. row 2, key 'b', value 'Training'; runs: 4 of 8 rows"
+    )
+    assert message.endswith("mend the log or raise validate.max_bad_share")
+
+
+def test_all_rows_of_a_duplicate_id_are_bad(small_log):
+    tables = with_cell(small_log, "runs", "run_id", 4, "r1")
+    validated = validate(tables, max_bad_share=0.5)
+    assert [line[:5] for line in lines_of(validated)] == [
+        ("runs", 2, "r1", "run_id", "unique"),
+        ("runs", 5, "r1", "run_id", "unique"),
+    ]
+
+
+def test_a_task_that_never_succeeded_is_left_out_with_a_warning(small_log):
+    tables = small_log()
+    tables["runs"].loc[tables["runs"]["task_id"] == "b", "status"] = "failed"
+    validated = validate(tables, max_bad_share=0.0)
+    assert validated.report["warnings"] == [
+        "1 of 2 tasks have no succeeded run anywhere and are left out: b",
+    ]
+    assert validated.tables["tasks"]["task_id"].tolist() == ["a"]
+    assert set(validated.tables["runs"]["task_id"]) == {"a"}
+    assert validated.quarantine[["table", "rule"]].value_counts().to_dict() == {
+        ("tasks", "no_success"): 1,
+        ("runs", "no_success"): 4,
+    }
+    assert validated.quarantine["row"].tolist() == [2, 5, 6, 7, 8]
+
+
+def test_dangling_edges_and_duplicate_nodes(small_log):
+    nodes = [{"graph_id": g, "node_id": k, "op": "mm"} for g in ("g", "h") for k in range(3)]
+    edges = [{"graph_id": "g", "src": 0, "dst": 1}, {"graph_id": "g", "src": 1, "dst": 7}]
+    edges += [{"graph_id": "z", "src": 0, "dst": 1}, {"graph_id": "h", "src": 0, "dst": 2}]
+    validated = validate(small_log(nodes=nodes, edges=edges), max_bad_share=0.5)
+    assert [line[1:] for line in lines_of(validated)] == [
+        (3, "z|0|1", "graph_id, src", "reference", "z|0"),
+        (2, "g|1|7", "graph_id, dst", "reference", "g|7"),
+        (3, "z|0|1", "graph_id, dst", "reference", "z|1"),
+    ]
+    assert len(validated.tables["edges"]) == 2
+    nodes[1]["node_id"] = 0
+    validated = validate(small_log(nodes=nodes), max_bad_share=0.5)
+    assert [line[1:5] for line in lines_of(validated)] == [
+        (1, "g|0", "graph_id, node_id", "unique"),
+        (2, "g|0", "graph_id, node_id", "unique"),
+    ]
+
+
+def test_missing_table_or_column_is_an_error(small_log):
+    tables = small_log()
+    with pytest.raises(DataError, match=r"table 'runs' is missing; the log has tasks, clusters"):
+        validate({k: v for k, v in tables.items() if k != "runs"}, max_bad_share=1.0)
+    tables["runs"] = tables["runs"].drop(columns="status")
+    with pytest.raises(DataError, match=r"table 'runs' lacks column status; it has task_id"):
+        validate(tables, max_bad_share=1.0)
+
+
+def test_extra_columns_are_kept(small_log):
+    tables = small_log()
+    tables["runs"]["node"] = [f"host{k}" for k in range(8)]
+    assert validate(tables, max_bad_share=0.0).tables["runs"]["node"].iloc[7] == "host7"
+
+
+BAD_CELLS = {
+    "run_id": ["r0", "", None],
+    "task_id": ["ghost", None, 1.5],
+    "cluster_id": ["y", "ghost", ""],
+    "attempt": [-1, 2.5, "x", None],
+    "duration_s": [0.0, -3.0, 1e12, "NaN", "", None],
+    "samples_per_s": [-1.0, 0.0, "1e13"],
+    "status": ["", None, "failed", "cancelled"],
+    "started_at": ["2026-01-01", "soon", 5],
+}
+change = st.sampled_from(sorted(BAD_CELLS)).flatmap(
+    lambda c: st.tuples(st.just(c), st.integers(0, 7), st.sampled_from(BAD_CELLS[c]))
+)
+
+
+@settings(max_examples=10, deadline=None)
+@given(changes=st.lists(change, max_size=6))
+def test_every_row_is_either_kept_or_quarantined(small_log_factory, changes):
+    # validate() itself compares Great Expectations' count of every rule with the mask's.
+    tables = small_log_factory()
+    for column, row, value in changes:
+        values = tables["runs"][column].astype(object)
+        values.iloc[row] = value
+        tables["runs"][column] = values
+    total = {name: len(frame) for name, frame in tables.items()}
+    validated = validate(tables, max_bad_share=1.0)
+    for name, rows in total.items():
+        lines = validated.quarantine[validated.quarantine["table"] == name]
+        assert len(validated.tables[name]) + lines["row"].nunique() == rows
+        entry = validated.report["tables"].get(name)
+        warned = lines[lines["rule"] == "no_success"]["row"].nunique()
+        assert entry["bad_rows"] == lines["row"].nunique() - warned
+
+
+@pytest.fixture(scope="session")
+def small_log_factory():
+    """The small log for hypothesis, which takes no function-scoped fixture."""
+    runs = pd.DataFrame(
+        {
+            "run_id": [f"r{k}" for k in range(8)],
+            "task_id": list("aaaabbbb"),
+            "cluster_id": list("xxyyxxyy"),
+            "attempt": 1,
+            "step_time_s": None,
+            "samples_per_s": 1.0,
+            "duration_s": 5.0,
+            "status": "succeeded",
+            "started_at": None,
+        }
+    )
+    tasks = pd.DataFrame({c.name: None for c in validation.SCHEMA["tasks"].columns}, index=range(2))
+    clusters = pd.DataFrame({c.name: None for c in validation.SCHEMA["clusters"].columns}, index=range(2))
+    tasks["task_id"], clusters["cluster_id"] = ["a", "b"], ["x", "y"]
+    return lambda: {"tasks": tasks.copy(), "clusters": clusters.copy(), "runs": runs.copy()}
+
+
+def test_counts_are_added_over_pieces(small_log, monkeypatch):
+    monkeypatch.setattr(validation, "ROWS_AT_ONCE", 3)
+    tables = small_log()
+    tables["runs"]["duration_s"] = [-1.0, 1.0, 1.0, 1.0, -1.0, 1.0, 1.0, -1.0]
+    rules = validate(tables, max_bad_share=1.0).report["tables"]["runs"]["rules"]
+    assert next(r["bad"] for r in rules if r["rule"] == "range(duration_s)") == 3
+
+
+def test_a_disagreement_with_great_expectations_is_not_hidden(small_log, monkeypatch):
+    monkeypatch.setattr(validation, "_expectation_counts", lambda table, coerced, found: [1] * len(found))
+    with pytest.raises(MfcpError, match=r"tasks, rule missing\(task_id\): great_expectations counts 1 bad rows, .* 0"):
+        validate(small_log(), max_bad_share=1.0)
+
+
+def test_report_is_written_whole_and_stable(tmp_path, small_log):
+    tables = with_cell(small_log, "runs", "duration_s", 2, -1.0)
+    for folder in ("1", "2"):
+        write_report(validate(tables, max_bad_share=0.2), tmp_path / folder)
+    report = json.loads((tmp_path / "1" / "validation.json").read_text())
+    assert report["tables"]["runs"]["bad_rows"] == 1
+    lines = (tmp_path / "1" / "quarantine.csv").read_text().splitlines()
+    assert lines[0] == "table,row,key,column,rule,value,expected"
+    assert lines[1].startswith("runs,3,r2,duration_s,range,-1.0,")
+    for name in ("validation.json", "quarantine.csv"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_bad_cells_of_files_are_named_by_row(tmp_path, small_log):
+    write_tables(with_cell(small_log, "runs", "duration_s", 5, "12 s"), tmp_path, format="csv")
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    with pytest.raises(TooManyBadRowsError, match=r"row 6, key 'r5', value '12 s'"):
+        validate(read_tables(tmp_path), max_bad_share=0.0)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_great_expectations_is_imported_only_to_validate():
+    code = "import sys, mfcp.data.log.validation; sys.exit('great_expectations' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

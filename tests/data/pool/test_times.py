@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mfcp.data.log.coercion import coerce
+from mfcp.data.log.schema import SCHEMA
+from mfcp.data.pool.times import balanced_pools, cluster_effects, measure_cells, task_effects
+
+
+def cells_of(log, pool_size=None):
+    tables = {name: coerce(SCHEMA[name], frame).frame for name, frame in log.items()}
+    return measure_cells(tables, np.ones(len(tables["clusters"])) if pool_size is None else pool_size)
+
+
+def test_duration_is_the_mean_of_succeeded_runs(small_log):
+    cells = cells_of(small_log())
+    np.testing.assert_allclose(cells.duration, [[10, 20], [20, 40]])  # clusters × tasks; the failed run took 1 s
+    assert cells.finished.tolist() == [[2, 2], [2, 2]]
+    assert cells.succeeded.tolist() == [[2, 2], [2, 1]]
+    assert np.isnan(cells.samples).all()
+
+
+def test_cancelled_runs_do_not_count(small_log):
+    tables = small_log()
+    tables["runs"].loc[7, "status"] = "cancelled"
+    cells = cells_of(tables)
+    assert cells.finished[1, 1] == cells.succeeded[1, 1] == 1
+
+
+def test_throughput_is_compared_where_batches_differ(small_log):
+    tables = small_log()
+    runs = tables["runs"]
+    runs["duration_s"] = None
+    runs["batch_size"] = [64, 64, 1, 1, 64, 64, 1, 1]
+    runs["step_time_s"] = [6.4, 6.4, 0.2, 0.2, 12.8, 12.8, 0.4, 0.4]
+    np.testing.assert_allclose(cells_of(tables).per_unit, [[0.1, 0.2], [0.2, 0.4]])
+    runs["samples_per_s"] = [5.0] * 8  # stated throughput comes before step time
+    np.testing.assert_allclose(cells_of(tables).per_unit, 0.2)
+
+
+def test_batch_comes_from_the_run_then_the_task_then_a_step_is_the_unit(small_log):
+    tables = small_log()
+    tables["runs"]["duration_s"] = None
+    tables["runs"]["step_time_s"] = 8.0
+    tables["tasks"]["batch_size"] = [16, None]
+    cells = cells_of(tables)
+    np.testing.assert_allclose(cells.per_unit, [[0.5, 8.0], [0.5, 8.0]])
+    tables["runs"]["batch_size"] = [None] * 4 + [4, 4, None, None]
+    # One run of task b tells its batch: the others' steps do not compare with it.
+    np.testing.assert_allclose(cells_of(tables).per_unit, [[0.5, 2.0], [0.5, np.nan]])
+
+
+def test_samples_are_implied_by_duration_and_throughput(small_log):
+    tables = small_log()
+    tables["runs"]["samples_per_s"] = [3.0, None, None, None, None, None, None, None]
+    np.testing.assert_allclose(cells_of(tables).samples, [30.0, np.nan])
+    np.testing.assert_allclose(cells_of(tables, np.array([4.0, 1.0])).samples, [120.0, np.nan])
+    tables["tasks"]["samples"] = [99.0, None]
+    np.testing.assert_allclose(cells_of(tables).samples, [99.0, np.nan])
+
+
+finite = st.floats(-3, 3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters=st.lists(finite, min_size=2, max_size=5), tasks=st.lists(finite, min_size=2, max_size=8), hole=finite)
+def test_effects_of_a_product_are_found_despite_holes(clusters, tasks, hole):
+    log = np.add.outer(clusters, tasks)
+    T = np.exp(log)
+    T[0, 0] = np.nan
+    effect, group = cluster_effects(T)
+    assert np.all(group == 0)
+    np.testing.assert_allclose(effect, np.array(clusters) - np.mean(clusters), atol=1e-8)
+    np.testing.assert_allclose(task_effects(T), np.array(tasks) + np.mean(clusters), atol=1e-8)
+
+
+def test_clusters_that_share_no_task_are_groups_of_their_own():
+    T = np.array([[1.0, 2, np.nan, np.nan], [2, 4, np.nan, np.nan], [np.nan, np.nan, 5, 5], [np.nan, np.nan, 50, 50]])
+    effect, group = cluster_effects(T)
+    assert group.tolist() == [0, 0, 1, 1]
+    np.testing.assert_allclose(effect, np.log([2**-0.5, 2**0.5, 10**-0.5, 10**0.5]), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_balanced_pools_bring_mean_speeds_within_the_stated_factor(seed):
+    rng = np.random.default_rng(seed)
+    T = np.exp(np.add.outer(rng.normal(0, 2, 6), rng.normal(0, 1, 40)) + rng.normal(0, 0.3, (6, 40)))
+    T[rng.random(T.shape) < 0.2] = np.nan
+    logged = np.array([1.0, 8, 1, 1, 2, 1])
+    pools = balanced_pools(T, logged, seed=seed)
+    effect, _ = cluster_effects(T * (logged / pools)[:, None])
+    assert np.ptp(effect) <= np.log(1.4) + 1e-9
+    assert np.ptp(effect) > 0.01
+    assert pools.min() == 1.0
+    np.testing.assert_array_equal(pools, balanced_pools(T, logged, seed=seed))

@@ -1,0 +1,1 @@
+from small_platform import graphs, small  # noqa: F401

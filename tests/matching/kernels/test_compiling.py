@@ -1,0 +1,120 @@
+"""Compiled kernels: everyone runs the same code, whoever compiled it, and all clones of the same sources share it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mfcp
+from mfcp.matching.kernels import compiling
+
+HELPER = """\
+from mfcp.matching.kernels.compiling import kernel
+
+@kernel
+def helped(x):
+    return x * {factor}
+"""
+MODULE = """\
+from mfcp.matching.kernels.random_numbers import helped
+from mfcp.matching.kernels.compiling import kernel, prepare
+
+prepare(__name__)
+
+@kernel("f8(f8[::1])", fastmath={"reassoc"})
+def summed(values):
+    total = 0.0
+    for i in range(len(values)):
+        total += helped(values[i])
+    return total
+"""
+USER = """\
+import json
+import numpy as np
+from mfcp.matching.kernels import relaxed_newton
+
+value = relaxed_newton.summed(1 / np.arange(1.0, 1000.0))
+found = relaxed_newton.summed.stats
+hits, misses = sum(found.cache_hits.values()), sum(found.cache_misses.values())
+print(json.dumps([value.hex(), relaxed_newton.__file__, hits, misses]))
+"""
+
+
+def clone(folder: Path, factor: str = "1.0") -> Path:
+    """A small library with this one's way to compile."""
+    matching = folder / "mfcp" / "matching"
+    matching.mkdir(parents=True)
+    kernels = matching / "kernels"
+    kernels.mkdir()
+    for package in (matching.parent, matching, kernels):
+        (package / "__init__.py").touch()
+    shutil.copy(compiling.__file__, kernels)
+    (kernels / "random_numbers.py").write_text(HELPER.format(factor=factor))
+    for name in compiling.TOGETHER:
+        (matching / f"{name.replace('.', '/')}.py").write_text(MODULE)
+    return folder
+
+
+def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
+    environment = os.environ | {"PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(cache)}
+    command = [sys.executable, "-c", USER]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def used(process: subprocess.Popen[str], folder: Path) -> tuple[str, int, int]:
+    """The sum's bits, and how many of the process's kernels were loaded and compiled."""
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    value, file, hits, misses = json.loads(output)
+    assert Path(file).is_relative_to(folder)
+    return value, hits, misses
+
+
+def test_everyone_loads_what_one_process_compiled(tmp_path: Path) -> None:
+    one, other, changed = clone(tmp_path / "one"), clone(tmp_path / "other"), clone(tmp_path / "changed", "2.0")
+    cache = tmp_path / "cache"
+    at_once = [start(folder, cache) for folder in (one, other)]
+    found = [used(process, folder) for process, folder in zip(at_once, (one, other), strict=True)]
+    assert found[0] == found[1] == used(start(one, cache), one)
+    assert found[0][1:] == (1, 0)
+    (kept,) = (cache / "mfcp" / "kernels").iterdir()
+    assert {path.name for path in kept.iterdir()} == {".lock", "kernels.random_numbers", *compiling.TOGETHER}
+    twice = used(start(changed, cache), changed)  # by another file than the kernel's own
+    assert float.fromhex(twice[0]) == pytest.approx(2 * float.fromhex(found[0][0]))
+    assert twice[1:] == (1, 0)
+
+
+def test_where_nothing_can_be_kept_the_importer_compiles(tmp_path: Path) -> None:
+    one = clone(tmp_path / "one")
+    (tmp_path / "file").touch()
+    value, hits, _ = used(start(one, tmp_path / "file"), one)  # beside the source then, by Numba's own ways
+    assert hits == 0
+    assert float.fromhex(value) == pytest.approx(7.4844708605503449)
+
+
+def test_a_module_that_cannot_be_compiled_says_why(tmp_path: Path) -> None:
+    one = clone(tmp_path / "one")
+    with (one / "mfcp" / "matching" / "kernels" / "relaxed_newton.py").open("a") as file:
+        file.write('\n@kernel("f8(f8)")\ndef wrong(x):\n    return unknown(x)\n')
+    process = start(one, tmp_path / "cache")
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "name 'unknown' is not defined" in errors
+    kept = next((tmp_path / "cache" / "mfcp" / "kernels").iterdir())
+    assert {path.name for path in kept.iterdir() if not path.name.startswith(".")} >= {"kernels.enumeration_search"}
+
+
+def test_the_library_s_own_kernels_are_kept_so() -> None:
+    from mfcp.matching.kernels import relaxed_newton
+
+    folder = Path(relaxed_newton.solve_range._cache.cache_path)
+    assert folder.name == "kernels.relaxed_newton"
+    assert not folder.is_relative_to(Path(mfcp.__file__).parent)
+    assert relaxed_newton.solve_range.stats.cache_hits
+    assert not relaxed_newton.solve_range.stats.cache_misses

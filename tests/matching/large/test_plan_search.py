@@ -1,0 +1,114 @@
+"""Plans of the local search: valid under every extension, as good as enumeration where that is possible."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matching.platforms import best_by_hand, built, holds, platforms, told
+
+from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
+from mfcp.matching.large.plan_search import search
+from mfcp.matching.large.pricing import price
+from mfcp.matching.problem import MatchingProblem, makespan, reliability, violations
+
+
+def crude(problem):
+    """Prices that know nothing: every allowed cluster a candidate with an equal share, no bound."""
+    M = problem.clusters
+    rows = rows_of(problem)
+    cluster = np.where(problem.allowed.T, np.arange(M, dtype=np.int32), np.int32(-1))
+    candidates = gather(problem, rows, cluster)
+    candidates.share[:] = (cluster >= 0) / (cluster >= 0).sum(axis=1)[:, None]
+    seconds = np.full(M, problem.objective.makespan / M)
+    prices = Prices(seconds, 0.0, np.zeros((len(rows), M)))
+    return Pricing(prices, prices, -np.inf, candidates, {})
+
+
+def unrelated(M, N, seed, gamma=0.85):
+    rng = np.random.default_rng(seed)
+    T = rng.lognormal(0, 0.7, N) * rng.lognormal(0, 0.4, M)[:, None] * rng.lognormal(0, 0.4, (M, N))
+    return MatchingProblem(T, 0.99 - 0.3 * rng.random((M, N)), gamma)
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(given=platforms(most_tasks=4), priced=st.booleans(), soft=st.booleans())
+def test_plans_hold_and_none_beats_enumeration(given, priced, soft):
+    problem = built(given)
+    if problem is None:
+        return
+    N = problem.tasks
+    charge = 2.0 * float(np.max(given["T"])) if soft else None  # of mean reliability
+    penalty = None if charge is None else charge / N
+    pricing = price(problem, time_limit=10.0, penalty=penalty) if priced else crude(problem)
+    plan = search(problem, pricing, time_limit=10.0, penalty=penalty)
+    if plan[0] < 0:
+        assert (plan == -1).all()
+        return
+    value, excess = told(given, plan)
+    assert not excess.pop("allowed")
+    assert holds(excess, given, but=("reliability",) if soft else ())
+    best = best_by_hand(given, charge)
+    assert value + (charge or 0.0) * excess["reliability"] >= best * (1 - 1e-6)
+
+
+def test_most_small_rounds_are_solved_to_the_optimum():
+    solved = []
+    for seed in range(40):
+        problem = unrelated(3, 6, seed, gamma=0.5 + 0.4 * (seed % 2))
+        every = np.stack(np.unravel_index(np.arange(3**6), (3,) * 6), axis=1)
+        copies = problem.take(None).take(np.zeros(len(every), int))
+        good = violations(copies, every)["reliability"] == 0
+        best = makespan(every, copies.T)[good].min(initial=np.inf)
+        plan = search(problem, price(problem, time_limit=10.0), time_limit=10.0)
+        found = np.inf if plan[0] < 0 else makespan(plan, problem.T)
+        assert found >= best
+        solved.append(found <= best)
+    assert np.mean(solved) >= 0.75  # engine auto enumerates rounds as small as these
+
+
+def test_a_round_of_a_thousand_tasks_comes_near_its_bound():
+    problem = unrelated(20, 1000, 1, gamma=0.87)
+    pricing = price(problem, time_limit=10.0)
+    plan = search(problem, pricing, time_limit=60.0)
+    assert reliability(plan, problem.A) >= problem.gamma - 1e-9
+    assert pricing.bound <= makespan(plan, problem.T) <= 1.005 * pricing.bound
+
+
+def test_giants_are_set_apart():
+    problem = unrelated(8, 100, 2, gamma=0.8)
+    T = problem.T.copy()
+    T[:, :3] *= T[:, 3:].min(axis=0).sum() / T[:, :3].min(axis=0)  # each as long as all the others on one cluster
+    problem = MatchingProblem(T, problem.A, 0.8)
+    pricing = price(problem, time_limit=10.0)
+    plan = search(problem, pricing, time_limit=60.0)
+    apart = min(
+        T[[a, b, c], [0, 1, 2]].max() for a in range(8) for b in range(8) for c in range(8) if len({a, b, c}) == 3
+    )
+    assert makespan(plan, T) == apart
+
+
+def test_equal_seeds_give_equal_plans_and_a_known_plan_is_not_lost():
+    problem = unrelated(5, 60, 3)
+    pricing = price(problem, time_limit=10.0)
+    first, again = (search(problem, pricing, time_limit=60.0, seed=7) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    warm = search(problem, pricing, time_limit=0.0, start=first)
+    assert makespan(warm, problem.T) <= makespan(first, problem.T) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.2])
+def test_the_time_limit_stops_the_search(limit):
+    problem = unrelated(50, 4000, 4)
+    pricing = price(problem, time_limit=10.0)
+    search(problem, pricing, time_limit=0.0)  # compiled by now
+    begin = time.thread_time()
+    search(problem, pricing, time_limit=limit)
+    assert time.thread_time() - begin < limit + 1.0  # less than half of what it takes unlimited
+
+
+def test_no_plan_is_all_minus_one():
+    T, A = np.ones((2, 4)), np.full((2, 4), 0.9)
+    problem = MatchingProblem(T, A, 0.8, deadline=[1.0, 1.0, 1.0, np.inf])
+    assert (search(problem, crude(problem), time_limit=5.0) == -1).all()

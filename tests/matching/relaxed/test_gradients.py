@@ -1,0 +1,150 @@
+"""Every rule of differentiation against independent answers."""
+
+import pytest
+import torch
+from matching.instances import rounds
+from torch.autograd import gradcheck
+
+from mfcp.errors import SolverError
+from mfcp.matching import Implicit, Unrolled, ZerothOrder, relaxed_matching, relaxed_solution
+from mfcp.matching.reference.kkt import kkt_residual, kkt_response
+from mfcp.matching.relaxed.argmin import respond, solve_relaxed
+from mfcp.matching.relaxed.gradients import Gradient
+from mfcp.matching.relaxed.objective import relaxed_problem
+
+ENGINES = ["torch", "compiled"]
+
+
+def weights_like(X, seed=0):
+    return torch.randn(X.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def gradients(T, A, gamma, weights, **options):
+    t, a = T.clone().requires_grad_(), A.clone().requires_grad_()
+    found = relaxed_solution(t, a, gamma, *weights, **options)
+    return torch.autograd.grad((found.X * weights_like(found.X)).sum(), (t, a))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("weights", [(5.0, 0.1, 0.1), (40.0, 0.003, 0.01)], ids=str)
+def test_implicit_equals_the_dense_kkt_system(weights, engine):
+    T, A, gamma = rounds(3, 5, 6)
+    problem = relaxed_problem(T, A, gamma, *weights)
+    solution = solve_relaxed(problem, engine=engine)
+    G = weights_like(T)
+    for ours, dense in zip(
+        respond(problem, solution, G, engine=engine), kkt_response(problem, solution.X, G), strict=True
+    ):
+        assert (ours - dense).abs().max() < 1e-7 * dense.abs().max()
+
+
+def test_optimality_conditions_hold_at_the_plan_and_nowhere_else():
+    T, A, gamma = rounds(3, 5, 4)
+    problem = relaxed_problem(T, A, gamma, 5.0, 0.1, 0.1)
+    X = solve_relaxed(problem).X
+    slope, _ = kkt_residual(problem, X, torch.zeros(4, 5, dtype=torch.float64))
+    nu = -(X * slope).sum(1)
+    stationarity, feasibility = kkt_residual(problem, X, nu)
+    assert stationarity.abs().max() < 1e-8
+    assert feasibility.abs().max() < 1e-12
+    elsewhere, _ = kkt_residual(problem, X.roll(1, 2), nu)
+    assert elsewhere.abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gradcheck(engine):
+    T, A, gamma = rounds(3, 4, 2, seed=1)
+    allowed = torch.ones(2, 3, 4, dtype=torch.bool)
+    allowed[0, 1, 2] = False
+
+    def plan(t, a):
+        return relaxed_solution(t, a, gamma - 0.05, 5.0, 0.1, 0.1, allowed=allowed, engine=engine, tolerance=1e-13).X
+
+    assert gradcheck(plan, (T.requires_grad_(), A.requires_grad_()), eps=1e-6, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 64), (5, 20, 64), (10, 100, 16), (20, 500, 4)], ids=str)
+def test_directional_differences_of_a_tight_solve(shape):
+    weights = (5.0, 0.1, 0.01)
+    T, A, gamma = rounds(*shape)
+    grad_T, grad_A = gradients(T, A, gamma, weights, tolerance=1e-13)
+    G = weights_like(T)
+    for grad, of in ((grad_T, "T"), (grad_A, "A")):
+        v = weights_like(T, seed=2) * (T if of == "T" else 0.1)
+        exact = (grad * v).sum((1, 2))
+
+        def value(h, of=of, v=v):
+            shifted = (T + h * v, A) if of == "T" else (T, A + h * v)
+            return (relaxed_solution(*shifted, gamma, *weights, tolerance=1e-13).X * G).sum((1, 2))
+
+        def central(h):
+            return (value(h) - value(-h)) / (2 * h)
+
+        # Richardson: the h² error of central differences is itself estimated and removed
+        errors = [((4 * central(h / 2) - central(h)) / 3 - exact).norm() / exact.norm() for h in (1e-4, 3e-5, 1e-5)]
+        assert min(errors) < 1e-6
+
+
+def test_unrolled_mirror_descent_agrees():
+    T, A, gamma = rounds(3, 5, 4, spread=0.2)
+    T = T / 4
+    weights = (2.0, 0.3, 0.3)
+    for exact, unrolled in zip(
+        gradients(T, A, gamma, weights), gradients(T, A, gamma, weights, gradient=Unrolled(steps=1500)), strict=True
+    ):
+        assert (exact - unrolled).abs().max() < 1e-5 * exact.abs().max()
+
+
+def test_zeroth_order_agrees_on_average():
+    T, A, gamma = rounds(3, 3, 64, spread=0.3)
+    weights = (5.0, 0.1, 0.1)
+    exact, _ = gradients(T, A, gamma, weights)
+    rule = ZerothOrder(samples=400, delta=1e-3)
+    estimate, estimate_A = gradients(T, A, gamma, weights, gradient=rule)
+    assert torch.cosine_similarity(exact.flatten(), estimate.flatten(), dim=0) > 0.93
+    assert estimate_A.isfinite().all()
+
+
+def test_zeroth_order_repeats_with_its_seed_and_follows_a_generator():
+    T, A, gamma = rounds(3, 5, 4)
+    weights = (5.0, 0.1, 0.1)
+    first, again, other = (
+        gradients(T, A, gamma, weights, gradient=ZerothOrder(samples=2, seed=seed))[0] for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    generator = torch.Generator().manual_seed(0)
+    drawn = [gradients(T, A, gamma, weights, gradient=ZerothOrder(samples=2), generator=generator)[0] for _ in range(2)]
+    assert not torch.equal(*drawn)
+
+
+@pytest.mark.parametrize("rule", [Implicit(), ZerothOrder(samples=2), Unrolled(steps=20)], ids=lambda rule: rule.name)
+def test_infeasible_rounds_have_zero_gradient_under_every_rule(rule):
+    T, A, gamma = rounds(3, 5, 3)
+    gamma = gamma.clone()
+    gamma[1] = 0.999
+    for gradient in gradients(T, A, gamma, (5.0, 0.1, 0.1), gradient=rule):
+        assert gradient.isfinite().all()
+        assert gradient[1].abs().max() == 0
+        assert gradient[[0, 2]].abs().amax((1, 2)).min() > 0
+
+
+@pytest.mark.parametrize("rule", [Implicit(), ZerothOrder(samples=2)], ids=lambda rule: rule.name)
+def test_double_backward_is_refused(rule):
+    T, A, gamma = rounds(3, 5, 1)
+    X = relaxed_matching(T.requires_grad_(), A, gamma, 5.0, 0.1, 0.1, gradient=rule)
+    with pytest.raises(SolverError, match=r"first derivatives only.*Unrolled"):
+        torch.autograd.grad(X.square().sum(), T, create_graph=True)
+
+
+def test_no_graph_without_need():
+    T, A, gamma = rounds(3, 5, 1)
+    assert not relaxed_matching(T, A, gamma, 5.0, 0.1, 0.1).requires_grad
+    with torch.no_grad():
+        assert not relaxed_matching(T.requires_grad_(), A, gamma, 5.0, 0.1, 0.1).requires_grad
+
+
+def test_rules_are_built_by_name():
+    assert isinstance(Gradient.parse("implicit"), Implicit)
+    assert Gradient.parse({"kind": "zeroth_order", "samples": 8}) == ZerothOrder(samples=8)
+    assert set(Gradient.members) == {"implicit", "zeroth_order", "unrolled"}

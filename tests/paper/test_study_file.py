@@ -1,0 +1,145 @@
+"""Study files: what is wrong in one is told in a line that names it; what a job depends on changes its name."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mfcp.errors import SettingsError
+from mfcp.paper.jobs import plan_jobs
+from mfcp.paper.study_file import DEFAULT, Plan
+from mfcp.settings import Settings
+
+PARAMS = Path(__file__).parents[2] / "params.yaml"
+SOURCE = {"kind": "emulator"}
+
+
+def plan(tmp_path, change=lambda content: None, base=None):
+    content = yaml.safe_load(Path(__file__).with_name("study.yaml").read_text())
+    change(content)
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return Plan.load(path, base or Settings.load(PARAMS))
+
+
+def view(content, **changes):
+    """A table of the comparison's results, with what a test makes wrong about it."""
+    rows = content["experiments"]["comparison"]["rows"][:1]
+    content["experiments"]["view"] = {"title": "a view", "of": "comparison", "rows": rows} | changes
+
+
+def keys(made, source=SOURCE):
+    jobs = plan_jobs(made, {"default": source}, tuple(made.study.experiments), ("A", "B"))
+    return {job.name: job.key for job in jobs}
+
+
+def changed(one, other):
+    assert one.keys() == other.keys()
+    return {name for name in one if one[name] != other[name]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(colour="red"), "colour: unknown key"),
+        (lambda c: c.pop("seeds"), "seeds: Field required"),
+        (lambda c: c["ours"].append("magic"), "ours: no method 'magic'; known: "),
+        (lambda c: c["experiments"]["tasks"]["rows"].append("magic"), r"experiments\.tasks\.rows: no method 'magic'"),
+        (lambda c: c["experiments"]["tasks"].update(rounds=3), r"experiments\.tasks\.rounds: unknown key"),
+        (
+            lambda c: c["experiments"]["tasks"].update(matching={"task": 3}),
+            r"experiments\.tasks: matching\.task: unknown",
+        ),
+        (lambda c: c["experiments"]["tasks"].update(sweep={"gamma": [1]}), r"experiments\.tasks\.sweep\.gamma"),
+        (lambda c: c["experiments"]["tasks"].update(settings=["C"]), "no setting 'C'; known: A, B"),
+        (lambda c: c["goals"][0].update(experiment="comparisons"), "goal 'ours': no experiment 'comparisons'"),
+        (lambda c: c["goals"][0].update(method="mfcp_ad"), "goal 'ours': no row 'mfcp_ad' in comparison"),
+        (lambda c: c["methods"]["bayes"].update(kind="three_stage"), r"methods\.bayes: unknown method kind"),
+        (lambda c: c.update(params={"matchings": {}}), "unknown section 'matchings'"),
+        (lambda c: view(c, of="comparisons"), r"experiments\.view\.of: 'comparisons' has no jobs"),
+        (lambda c: view(c, of="tasks"), r"experiments\.view\.of: 'tasks' has no jobs of its own, or a sweep"),
+        (lambda c: view(c, rows=["ucb"]), r"experiments\.view\.rows: 'ucb' is no row of comparison"),
+        (lambda c: view(c, matching={"tasks": 3}), r"experiments\.view: only rows can differ from comparison"),
+    ],
+)
+def test_a_wrong_study_file_is_one_line_that_names_the_key(tmp_path, change, message):
+    with pytest.raises(SettingsError, match=message) as raised:
+        plan(tmp_path, change)
+    assert str(raised.value).startswith(str(tmp_path / "study.yaml"))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_no_study_is_refused(tmp_path):
+    path = tmp_path / "study.yaml"
+    for text in ("- a list\n", "seeds: [\n"):
+        path.write_text(text)
+        with pytest.raises(SettingsError, match=r"study\.yaml: "):
+            Plan.load(path, Settings.load(PARAMS))
+    with pytest.raises(SettingsError, match="no such study file"):
+        Plan.load(tmp_path / "none.yaml", Settings.load(PARAMS))
+
+
+def test_a_view_has_no_jobs_and_a_sweep_ends_where_a_log_does(tmp_path):
+    plain = keys(plan(tmp_path))
+    assert keys(plan(tmp_path, view)) == plain
+    only = plan(tmp_path, view)
+    assert {job.name for job in plan_jobs(only, {"default": SOURCE}, ("view",), ("A",))} == {
+        "default-study", "default-pretrain-A", "default-comparison-A",
+    }  # fmt: skip
+    values = only.study.experiments["tasks"].values
+
+    def shorter(content):
+        content["experiments"]["tasks"]["largest"] = {"default": min(values)}
+
+    cut = keys(plan(tmp_path, shorter))
+    assert plain.keys() - cut.keys() == {f"default-tasks-{s}-{v:g}" for s in "AB" for v in values if v > min(values)}
+
+
+def test_the_shipped_study_fits_the_shipped_params():
+    shipped = Plan.load(DEFAULT, Settings.load(PARAMS))
+    assert shipped.study.seeds >= 10
+    assert shipped.study.settings >= 6
+    assert len(shipped.settings_of("comparison")) - len(shipped.study.tuning) >= 3
+    assert set(shipped.study.experiments) == {"comparison", "ablations", "tasks", "parallel"}
+    for name, ends in (("tasks", (5, 50)), ("parallel", (0.6, 1.0))):  # the ranges of Fig. 5 and Table 2
+        values = shipped.study.experiments[name].values
+        assert (min(values), max(values)) == ends
+
+
+def test_a_change_renames_only_the_jobs_that_it_reaches(tmp_path):
+    usual = keys(plan(tmp_path))
+    compared = {name for name in usual if "comparison" in name or "tasks" in name}
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(deviations=[], goals=[], tuning=["B"])))) == set()
+    assert (
+        changed(
+            usual, keys(plan(tmp_path, lambda c: c["experiments"]["comparison"].update(evaluate={"bootstrap": 777})))
+        )
+        == set()
+    )
+    assert changed(usual, keys(plan(tmp_path, lambda c: c["experiments"]["tasks"].update(finetune={"steps": 3})))) == {
+        name for name in usual if "tasks" in name
+    }
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(params={"pretrain": {"folds": 3}})))) == {
+        name for name in usual if name != "default-study"
+    }
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(params={"evaluate": {"rounds": 7}})))) == compared
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(seeds=3)))) == set(usual)
+
+
+def test_a_log_is_known_by_what_is_in_it(tmp_path):
+    made = plan(tmp_path)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tasks.csv").write_text("task_id\n1\n")
+    one, two = ({"kind": "folder", "path": str(tmp_path / name)} for name in ("one", "two"))
+    assert keys(made, one) == keys(made, two)
+    (tmp_path / "two" / "tasks.csv").write_text("task_id\n2\n")
+    assert changed(keys(made, one), keys(made, two)) == set(keys(made, one))
+
+
+def test_the_small_example_shows_what_it_is_for():
+    from mfcp.paper.example import worked
+
+    by_error, by_plan, optimum = worked(Plan.load(DEFAULT, Settings.load(PARAMS)).study.example)
+    assert by_error.squared_error < by_plan.squared_error
+    assert by_error.makespan > by_plan.makespan == optimum

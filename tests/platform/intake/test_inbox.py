@@ -1,0 +1,375 @@
+"""Deliveries become rows of the log, once, whatever is in them and whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mfcp.data.log import validation
+from mfcp.data.log.coercion import coerce
+from mfcp.data.log.schema import SCHEMA
+from mfcp.data.log.tables import Tables, read_tables, write_tables
+from mfcp.files import read_json
+from mfcp.platform.intake import merging
+from mfcp.platform.intake.inbox import Delivery, ingest
+from mfcp.platform.state.store import Store
+
+pytestmark = pytest.mark.xdist_group("inbox")  # Great Expectations is imported once
+
+
+def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    columns = [column.name for column in SCHEMA[name].columns if column.required]
+    return coerce(SCHEMA[name], pd.DataFrame(rows, columns=columns, dtype=object)).lenient
+
+
+def log(k: int = 0, tasks: int = 3) -> Tables:
+    """A small log: tasks on two clusters that every log shares, and one graph."""
+    names = [f"task{k}-{i}" for i in range(tasks)]
+    return {
+        "tasks": table("tasks", [{"task_id": name, "graph_id": f"graph{k}", "flops": 1e9 * (k + 1)} for name in names]),
+        "clusters": table("clusters", [{"cluster_id": name} for name in "ab"]),
+        "runs": table("runs", [run(f"{name}/{c}", name, c) for name in names for c in "ab"]),
+        "nodes": table("nodes", [{"graph_id": f"graph{k}", "node_id": i, "op": "add"} for i in range(3)]),
+        "edges": table("edges", [{"graph_id": f"graph{k}", "src": s, "dst": d} for s, d in ((0, 1), (0, 1), (1, 2))]),
+    }
+
+
+def run(run_id: str, task_id: str, cluster_id: str, seconds: Any = 10.0, **cells: Any) -> dict[str, Any]:
+    row = {"run_id": run_id, "task_id": task_id, "cluster_id": cluster_id, "duration_s": seconds, "attempt": 1}
+    return row | {"status": "succeeded"} | cells
+
+
+class Home:
+    """A platform's folder; a version of the log is its digest in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.log, self.versions = path, path / "repo" / "data" / "log", path / "versions"
+        for name in ("inbox", "archive", "quarantine", "repo/data"):
+            (path / name).mkdir(parents=True, exist_ok=True)
+
+    def put(self, name: str, tables: Tables, form: str = "parquet") -> None:
+        if len(tables) == 1:
+            write_tables(tables, self.path / "written", format=form)  # type: ignore[arg-type]
+            (only,) = tables
+            os.rename(self.path / "written" / f"{only}.{form}", self.path / "inbox" / name)
+        else:
+            write_tables(tables, self.path / "inbox" / name, format=form)  # type: ignore[arg-type]
+
+    def ingest(self) -> list[Delivery]:
+        return ingest(self.path, self.log, Store(f"sqlite:///{self.path}/platform.db"), self.version)
+
+    def version(self, message: str) -> None:
+        self.versions.write_text(digest(self.log))
+
+    def tables(self) -> Tables:
+        return read_tables(self.log)
+
+
+def digest(folder: Path) -> str:
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        whole.update(str(path.relative_to(folder)).encode() + (path.read_bytes() if path.is_file() else b""))
+    return whole.hexdigest()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def test_deliveries_become_the_log(home: Home) -> None:
+    home.put("first", log(0))
+    home.put("second", log(1), "csv")
+    assert [(d.name, d.status, d.rows["runs"]) for d in home.ingest()] == [
+        ("first", "taken", 6),
+        ("second", "taken", 6),
+    ]
+    assert list(home.tables()["runs"]["task_id"].unique()) == [f"task{k}-{i}" for k in range(2) for i in range(3)]
+    assert len(home.tables()["clusters"]) == 2  # both brought them
+    assert len(home.tables()["edges"]) == 6  # the same tensor read twice stays twice
+    assert home.versions.read_text() == digest(home.log)
+    assert not list((home.path / "inbox").iterdir())
+    assert sorted(path.name for path in (home.path / "archive").rglob("*") if path.name in ("first", "second"))
+
+
+def test_files_come_in_the_order_in_which_they_refer_to_each_other(home: Home) -> None:
+    for name, frame in log().items():
+        home.put(f"{name}-monday.jsonl", {name: frame}, "jsonl")
+    assert [d.name.split("-")[0] for d in home.ingest()] == [name for name in SCHEMA if name in log()]
+    assert not validation.validate(home.tables(), max_bad_share=0).quarantine.size
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_the_same_delivery_again_changes_no_byte(home: Home, renamed: bool) -> None:
+    home.put("tasks.csv", {"tasks": log()["tasks"]}, "csv")
+    home.ingest()
+    before = digest(home.path / "repo"), (home.log / "tasks.parquet").stat().st_mtime_ns
+    home.put("tasks-again.csv" if renamed else "tasks.csv", {"tasks": log()["tasks"]}, "csv")
+    assert [d.status for d in home.ingest()] == ["known"]
+    assert (digest(home.path / "repo"), (home.log / "tasks.parquet").stat().st_mtime_ns) == before
+    assert len(Store(f"sqlite:///{home.path}/platform.db").deliveries()) == 1
+    assert not list((home.path / "inbox").iterdir())
+
+
+def test_the_same_rows_in_another_form_change_no_byte(home: Home) -> None:
+    home.put("one", log())
+    home.ingest()
+    before = digest(home.log)
+    home.put("two", log(), "csv")
+    assert [(d.status, d.rows["runs"]) for d in home.ingest()] == [("taken", 6)]
+    assert digest(home.log) == before
+
+
+def test_a_run_that_was_under_way_ends_with_a_later_delivery(home: Home) -> None:
+    tables = log()
+    under_way = tables["runs"].copy()
+    under_way.loc[0, ["status", "duration_s"]] = ["running", None]
+    under_way.loc[1, ["status", "duration_s"]] = ["queued", None]
+    home.put("one", {**tables, "runs": under_way})
+    home.ingest()
+    ended = tables["runs"].iloc[[0]]
+    home.put("runs-two.parquet", {"runs": ended})
+    home.put("runs-three.csv", {"runs": under_way.iloc[:2]}, "csv")  # comes late
+    home.put("runs-two-again.csv", {"runs": ended}, "csv")
+    assert [(d.name, d.status, d.rows) for d in home.ingest()] == [
+        ("runs-three.csv", "taken", {"runs": 2}),
+        ("runs-two-again.csv", "taken", {"runs": 1}),
+        ("runs-two.parquet", "taken", {"runs": 1}),
+    ]
+    runs = home.tables()["runs"]
+    assert list(runs["run_id"]) == [*tables["runs"]["run_id"][1:], ended["run_id"][0]]
+    assert list(runs["status"]) == ["queued", *["succeeded"] * 5]
+    elsewhere = ended.assign(run_id=under_way["run_id"][1])  # of which it is not a later state: another cluster
+    home.put("runs-four.csv", {"runs": elsewhere}, "csv")
+    assert [(d.status, d.refused) for d in home.ingest()] == [("partly", {"runs": 1})]
+    assert list(home.tables()["runs"]["status"]) == ["queued", *["succeeded"] * 5]
+
+
+def test_bad_rows_go_to_quarantine_with_their_reasons_and_the_rest_into_the_log(home: Home) -> None:
+    home.put("first", log(0))
+    home.ingest()
+    runs = [
+        run("good", "task0-0", "a"),
+        run("no task", "nowhere", "a"),
+        run("slow", "task0-1", "a", "slow"),
+        run("task0-0/a", "task0-0", "a", 11.0),
+        run("twice", "task0-0", "a", 1.0),
+        run("twice", "task0-0", "a", 2.0),
+        run("same", "task0-0", "b", 3.0),
+        run("same", "task0-0", "b", 3.0),
+    ]
+    home.put("runs-2.jsonl", {"runs": pd.DataFrame(runs).reindex(columns=log()["runs"].columns)}, "jsonl")
+    (delivery,) = home.ingest()
+    assert (delivery.status, delivery.rows, delivery.refused) == ("partly", {"runs": 2}, {"runs": 5})
+    folder = home.path / "quarantine" / delivery.digest
+    refused = pd.read_parquet(folder / "runs.parquet").set_index("run_id")
+    assert refused.loc["no task", "reason"].startswith("task_id: expected a valid row of tasks")
+    assert refused.loc["slow", "reason"] == "duration_s: expected a number above 0 to 1e+09 s or empty, got 'slow'"
+    assert (
+        refused.loc["task0-0/a", "reason"] == "run_id: the log holds other content under this key; the first one stays"
+    )
+    assert refused.loc["twice", "reason"].tolist() == ["run_id: expected occurs once, got 'twice'"] * 2
+    assert read_json(folder / "summary.json")["quarantined"] == {"runs": 5}
+    stored = home.tables()["runs"].set_index("run_id")
+    assert stored.index[-2:].tolist() == ["good", "same"]
+    assert stored.loc["task0-0/a", "duration_s"] == 10.0
+    notes = Store(f"sqlite:///{home.path}/platform.db").undelivered()
+    assert notes[notes["name"] == "ingest.quarantined"]["value"].tolist() == [0.0, 5.0]
+
+    home.put("tasks-late.csv", {"tasks": table("tasks", [{"task_id": "nowhere"}])}, "csv")
+    shutil.copy(folder / "runs.parquet", home.path / "inbox" / "runs-mended.parquet")
+    assert [(d.status, d.rows) for d in home.ingest()] == [("taken", {"tasks": 1}), ("partly", {"runs": 1})]
+    assert home.tables()["runs"]["run_id"].iloc[-1] == "no task"
+    assert "reason" not in home.tables()["runs"]
+
+
+def test_a_graph_is_taken_whole_or_not_at_all(home: Home) -> None:
+    first = log(0)
+    first["edges"].loc[0, "dst"] = 7
+    home.put("broken", first)
+    (delivery,) = home.ingest()
+    assert delivery.refused == {"nodes": 3, "edges": 3}
+    home.put("mended", log(0))
+    assert home.ingest()[0].status == "taken"
+    grown = {"nodes": table("nodes", [{"graph_id": "graph0", "node_id": 3, "op": "add"}])}
+    home.put("nodes-more.parquet", grown)
+    assert home.ingest()[0].refused == {"nodes": 1}
+    assert len(home.tables()["nodes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("runs-1.parquet", b"PAR1 but torn", "not a whole Parquet file"),
+        ("runs-1.csv", b"run_id,task_id\n1,2\n", "lacks column cluster_id"),
+        ("jobs.csv", b"id\n1\n", "not a table of the log schema"),
+        ("runs.xlsx", b"1", "not a table of the log schema"),
+        ("runs-2.jsonl", b"", "empty file"),
+    ],
+)
+def test_what_cannot_be_read_blocks_nothing(home: Home, name: str, content: bytes, why: str) -> None:
+    (home.path / "inbox" / name).write_bytes(content)
+    home.put("good", log())
+    found = {delivery.name: delivery for delivery in home.ingest()}
+    assert found["good"].status == "taken"
+    refused = found[name]
+    assert refused.status == "refused"
+    folder = home.path / "quarantine" / refused.digest
+    assert why in read_json(folder / "reason.json")["reason"]
+    assert (folder / name).read_bytes() == content
+    assert not list((home.path / "inbox").iterdir())
+
+
+def test_what_is_still_being_written_waits(home: Home) -> None:
+    inbox = home.path / "inbox"
+    for name in (".runs.csv", "runs.csv.part", "runs.csv.tmp", "folder/runs.csv.part", "folder/tasks.csv"):
+        (inbox / name).parent.mkdir(exist_ok=True)
+        (inbox / name).write_text("half")
+    (inbox / "empty").mkdir()
+    before = digest(inbox)
+    assert home.ingest() == []
+    assert digest(inbox) == before
+    (inbox / "runs.csv.part").rename(inbox / "runs.csv")
+    assert [delivery.name for delivery in home.ingest()] == ["runs.csv"]
+
+
+DAMAGE = ("none", "task", "cluster", "type", "key", "graph", "content")
+
+
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(DAMAGE), st.integers(0, 5)), min_size=1, max_size=3))
+def test_judging_a_delivery_beside_what_it_refers_to_keeps_the_whole_log_valid(
+    deliveries: list[tuple[int, str, int]],
+) -> None:
+    whole: Tables = {}
+    with uncounted():
+        for k, damage, at in deliveries:
+            whole = merged_twice(whole, damaged(log(k), damage, at))
+        assert set(validation.validate(whole, max_bad_share=1).quarantine["rule"]) <= {"no_success"}
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Validation by its masks alone: that Great Expectations counts the same costs seconds and is tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validation, "_agree", lambda table, found, counts: None)
+        patch.setattr(validation, "_expectation_counts", lambda table, coerced, found: [])
+        yield
+
+
+def merged_twice(whole: Tables, tables: Tables) -> Tables:
+    """The log after a delivery, which is judged alike when it comes again."""
+    merged = merging.merge(whole, tables)
+    again = merging.merge(merged.log, tables)
+    assert (again.accepted, sum(again.new.values())) == (merged.accepted, 0)
+    assert {n: f.index.tolist() for n, f in again.refused.items()} == {
+        n: f.index.tolist() for n, f in merged.refused.items()
+    }
+    return merged.log
+
+
+def damaged(tables: Tables, damage: str, at: int) -> Tables:
+    runs = tables["runs"].astype({"duration_s": object})
+    place = at % len(runs)
+    match damage:
+        case "task":
+            tables["tasks"] = tables["tasks"].drop(index=at % 3)
+        case "cluster":
+            runs.loc[place, "cluster_id"] = "elsewhere"
+        case "type":
+            runs.loc[place, "duration_s"] = "soon"
+        case "key":
+            runs.loc[place, "run_id"] = runs.loc[0, "run_id"]
+        case "graph":
+            tables["nodes"] = tables["nodes"].drop(index=at % 3)
+        case "content":
+            runs.loc[place, "duration_s"] = 99.0
+    return tables | {"runs": runs}
+
+
+def scene(path: Path) -> Home:
+    """Deliveries of every kind beside a log that is there already."""
+    home = Home(path)
+    home.put("before", log(0))
+    home.ingest()
+    home.put("good", log(1))
+    home.put("half", damaged(log(2), "type", 1))
+    home.put("again", log(0), "csv")
+    (home.path / "inbox" / "runs-torn.parquet").write_bytes(b"PAR1")
+    return home
+
+
+def in_a_child(action: Callable[[], object]) -> int:
+    """Exit status of `action` in a forked process, which starts with everything imported."""
+    pid = os.fork()
+    if not pid:
+        try:
+            action()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1]
+
+
+def killed_at(step: int, action: Callable[[], object]) -> None:
+    """Run `action` and die by SIGKILL before the `step`th thing that it asks of the file system."""
+    left = step
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal left
+        if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "sqlite3.connect"):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    action()
+
+
+def end_state(home: Home) -> dict[str, Any]:
+    """Everything that must not depend on who died: all files but the database, and what that says."""
+    files = {
+        str(path.relative_to(home.path)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(home.path.rglob("*"))
+        if path.is_file() and not path.name.startswith("platform.db")
+    }
+    store = Store(f"sqlite:///{home.path}/platform.db")
+    entered = store.deliveries()[["digest", "name", "status", "rows", "quarantined"]].sort_values("digest")
+    notes = store.undelivered()[["kind", "name", "value", "content"]].fillna({"value": -1.0})
+    return {"files": files, "deliveries": entered.to_dict("records"), "notes": notes.to_dict("records")}
+
+
+def test_a_kill_at_any_point_changes_nothing_in_the_end(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    deaths = 0
+    with uncounted():
+        untouched = scene(tmp_path / "template")
+        shutil.copytree(untouched.path, tmp_path / "whole")
+        whole = Home(tmp_path / "whole")
+        whole.ingest()
+        expected = end_state(whole)
+        assert {row["status"] for row in expected["deliveries"]} == {"taken", "partly", "refused"}
+        for trial in range(12):
+            shutil.copytree(untouched.path, tmp_path / str(trial))
+            home = Home(tmp_path / str(trial))
+            for step in (rng.randrange(1, 190), rng.randrange(1, 60)):  # the second kill hits the recovery
+                status = in_a_child(partial(killed_at, step, home.ingest))
+                deaths += os.WIFSIGNALED(status)
+                assert os.WIFSIGNALED(status) or status == 0
+            home.ingest()
+            assert end_state(home) == expected
+    assert deaths >= 12

@@ -1,0 +1,380 @@
+"""The decision service over real sockets: answers, refusals, and which release gives them."""
+
+import gc
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+from platform_log import CLUSTERS, misled, small_log, small_release
+
+from mfcp.platform.releases.models import Models
+from mfcp.platform.service.api import ServeSettings, create_app
+from mfcp.platform.service.champion import Champion
+from mfcp.platform.service.graph_cache import RememberingRelease
+from mfcp.platform.state.store import Store
+from mfcp.release.decision import decide
+from mfcp.release.model import Release
+
+LOG = small_log()
+NEW = small_log(6, seed=9, start=500)
+TOKEN = "a-token-of-some-length"
+
+pytestmark = pytest.mark.xdist_group("api")  # one worker makes what they share
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    """Two releases' folders."""
+    folder = tmp_path_factory.mktemp("releases")
+    small_release(folder / "one", LOG)
+    small_release(folder / "two", misled(LOG))
+    return folder / "one", folder / "two"
+
+
+@pytest.fixture(scope="module")
+def release(releases):
+    return Release.load(releases[0])
+
+
+@contextmanager
+def serving(champion, settings=None, token=None):
+    """A client of the service on a free port."""
+    app = create_app(champion, settings or ServeSettings(), token=token)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()  # a client waits for a server that is still starting, instead of being refused
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def ready(client, version=None):
+    state = client.get("/health")
+    return state.status_code == 200 and version in (None, state.json()["version"])
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory, releases):
+    """A home whose store knows the graphs of the new tasks, and a champion."""
+    home = tmp_path_factory.mktemp("home")
+    store = Store(f"sqlite:///{home}/platform.db")
+    store.submit({name: NEW[name] for name in ("tasks", "nodes", "edges")})
+    Models(home, store).add(releases[0], {})
+    return home, store
+
+
+@pytest.fixture(scope="module")
+def client(platform):
+    home, store = platform
+    settings = ServeSettings(tasks=8, operators=50, body_mib=0.05)
+    with serving(Champion.of_platform(home, store, graphs=100), settings) as client:
+        until(lambda: ready(client))
+        yield client
+
+
+def rows(name="tasks"):
+    return json.loads(NEW[name].to_json(orient="records"))
+
+
+def answer(client, path, **body):
+    response = client.post(f"/v1/{path}", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_predictions_are_the_releases(client, release):
+    told = answer(client, "predict", tasks=rows())
+    belief = release.predict(NEW)
+    assert told["version"] == release.version
+    for j, task in enumerate(told["tasks"]):
+        assert task["task_id"] == NEW["tasks"]["task_id"].iloc[j]
+        assert [one["cluster_id"] for one in task["clusters"]] == list(CLUSTERS)
+        assert [one["seconds"] for one in task["clusters"]] == pytest.approx(belief.T[0, :, j])
+        assert [one["reliability"] for one in task["clusters"]] == pytest.approx(belief.A[0, :, j])
+        assert all(one["seconds_low"] < one["seconds"] < one["seconds_high"] for one in task["clusters"])
+
+
+def test_a_match_is_the_releases_decision(client, release):
+    told = answer(client, "match", tasks=rows(), gamma=0.85)
+    decision = decide(release, NEW, gamma=0.85)
+    assert [task["cluster_id"] for task in told["tasks"]] == list(decision.cluster_id)
+    assert told["makespan"] == pytest.approx(decision.makespan)
+    assert told["lower_bound"] <= told["makespan"]
+    assert told["gamma"] == 0.85
+    fewer = answer(client, "match", tasks=rows(), clusters=["a", "c"])
+    assert {task["cluster_id"] for task in fewer["tasks"]} <= {"a", "c"}
+
+
+def test_clusters_that_are_offline_are_not_chosen(client, platform):
+    _, store = platform
+
+    def until_offline(names):
+        deadline = time.monotonic() + 30
+        while (told := answer(client, "match", tasks=rows()))["offline"] != names:  # looked at once a second
+            assert time.monotonic() < deadline
+        return told
+
+    store.set_online({"b": False})
+    try:
+        told = until_offline(["b"])
+        assert {task["cluster_id"] for task in told["tasks"]} <= {"a", "c"}
+        nowhere = client.post("/v1/match", json={"tasks": rows(), "clusters": ["b"]})
+        assert nowhere.status_code == 503
+        assert "no cluster is online of b" in nowhere.json()["error"]
+    finally:
+        store.set_online({"b": True})
+        until_offline([])
+
+
+def test_an_explanation_has_the_plan_and_the_case_for_it(client):
+    told = answer(client, "explain", tasks=rows(), only=["task502"])
+    where = {task["task_id"]: task["cluster_id"] for task in told["tasks"]}
+    (one,) = told["explanations"]
+    assert one["task_id"] == "task502"
+    assert next(option["cluster_id"] for option in one["options"] if option["chosen"]) == where["task502"]
+    assert sum(told["prices"]["cluster"].values()) == pytest.approx(1)
+    assert one["text"].startswith("task502 → ")
+
+
+def test_graphs_sent_along_and_graphs_of_the_store_are_the_same(client):
+    stored = answer(client, "predict", tasks=rows())
+    sent = answer(client, "predict", tasks=rows(), nodes=rows("nodes"), edges=rows("edges"))
+    for one, other in zip(stored["tasks"], sent["tasks"], strict=True):
+        assert [c["seconds"] for c in one["clusters"]] == pytest.approx([c["seconds"] for c in other["clusters"]])
+    # Another graph under a known name is another graph.
+    bigger = [row | {"flops": 1e9} for row in rows("nodes")]
+    other = answer(client, "predict", tasks=rows(), nodes=bigger, edges=rows("edges"))
+    again = answer(client, "predict", tasks=rows())
+    assert again == stored
+    assert other["tasks"] != sent["tasks"]
+
+
+TASK = {"task_id": "x"}
+WRONG = {
+    "no_tasks": ({"tasks": []}, "tasks"),
+    "no_body": (None, "body"),
+    "not_a_list": ({"tasks": "x"}, "tasks"),
+    "no_name": ({"tasks": [{}]}, "tasks.0.task_id"),
+    "empty_name": ({"tasks": [{"task_id": ""}]}, "tasks.0.task_id"),
+    "twice": ({"tasks": [TASK, TASK]}, "task_id 'x' occurs twice"),
+    "negative": ({"tasks": [TASK | {"flops": -1}]}, "tasks.0.flops"),
+    "text_for_a_number": ({"tasks": [TASK | {"batch_size": "many"}]}, "tasks.0.batch_size"),
+    "phase": ({"tasks": [TASK | {"phase": "sleep"}]}, "tasks.0.phase"),
+    "too_many": ({"tasks": [{"task_id": str(k)} for k in range(9)]}, "tasks"),
+    "many_operators": (
+        {"tasks": [TASK], "nodes": [{"graph_id": "g", "node_id": k, "op": "a"} for k in range(51)]},
+        "nodes",
+    ),
+    "unknown_key": ({"tasks": [TASK], "gama": 0.9}, "gama"),
+    "gamma": ({"tasks": [TASK], "gamma": 1.5}, "gamma"),
+    "cluster": ({"tasks": [TASK], "clusters": ["z"]}, "clusters: unknown 'z'"),
+    "engine": ({"tasks": [TASK], "engine": "magic"}, "magic"),
+    "unknown_graph": ({"tasks": [TASK | {"graph_id": "none"}]}, "graph 'none'"),
+    "cycle": (
+        {
+            "tasks": [TASK | {"graph_id": "g"}],
+            "nodes": [{"graph_id": "g", "node_id": 0, "op": "a"}],
+            "edges": [{"graph_id": "g", "src": 0, "dst": 0}],
+        },
+        "graph 'g' has a cycle",
+    ),
+    "dangling": (
+        {"tasks": [TASK | {"graph_id": "g"}], "nodes": [{"graph_id": "g", "node_id": 0, "op": "a"}],
+         "edges": [{"graph_id": "g", "src": 0, "dst": 7}]},
+        "edges: row 0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(WRONG))
+def test_what_is_wrong_is_named_and_nothing_else_is_told(client, kind):
+    body, named = WRONG[kind]
+    response = client.post("/v1/match", json=body)
+    assert response.status_code == 422, response.text
+    assert named in response.json()["error"]
+    assert "Traceback" not in response.text
+    assert len(response.text) < 5000
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b'{"tasks": [{"task_id": "x", "flops": NaN}]}', b"[" * 30_000])
+def test_broken_json_is_a_clients_error(client, body):
+    response = client.post("/v1/match", content=body, headers={"Content-Type": "application/json"})
+    assert 400 <= response.status_code < 500
+    assert set(response.json()) <= {"error", "problems", "fields"}
+    assert ready(client)
+
+
+def test_large_requests_are_refused_whether_or_not_they_say_so(client):
+    large = b" " * 60_000
+    said = client.post("/v1/match", content=large)
+    assert said.status_code == 413
+
+    def pieces():
+        for _ in range(60):
+            yield large[:1000]
+
+    unsaid = client.post("/v1/match", content=pieces(), headers={"Content-Type": "application/json"})
+    assert unsaid.status_code == 413
+    assert "send fewer" in unsaid.json()["error"]
+
+
+def test_other_paths_and_methods_are_json_too(client):
+    assert client.get("/nowhere").json() == {"error": "Not Found"}
+    assert client.get("/v1/match").status_code == 405
+    schema = client.get("/openapi.json").json()
+    assert set(schema["paths"]) == {"/v1/predict", "/v1/match", "/v1/explain", "/health", "/metrics"}
+    assert "batch_size" in schema["components"]["schemas"]["TasksRow"]["properties"]
+    page = client.get("/docs").text
+    assert "swagger" in page
+    assert "https://" not in page  # it works without the internet, and nobody else's script sees a token
+
+
+def test_metrics_count_requests_and_tasks(client, release):
+    def metric(name):
+        lines = client.get("/metrics").text.splitlines()
+        return next((float(line.split()[-1]) for line in lines if line.startswith(name + " ")), 0.0)
+
+    good, bad = (f'mfcp_requests_total{{path="/v1/match",status="{status}"}}' for status in (200, 422))
+    before = metric(good), metric(bad), metric("mfcp_matched_tasks_total")
+    answer(client, "match", tasks=rows())
+    client.post("/v1/match", json={})
+    client.get("/one/of/many/names")
+    assert (metric(good), metric(bad)) == (before[0] + 1, before[1] + 1)
+    assert metric("mfcp_matched_tasks_total") == before[2] + 6
+    assert metric('mfcp_request_seconds_count{path="/v1/match"}') >= 2
+    assert f'mfcp_champion{{version="{release.version}"}} 1.0' in client.get("/metrics").text
+    assert "many" not in client.get("/metrics").text
+
+
+def test_the_champion_of_the_moment_answers_and_a_damaged_one_does_not(tmp_path, releases):
+    store = Store(f"sqlite:///{tmp_path}/platform.db")
+    with serving(Champion.of_platform(tmp_path, store, graphs=10)) as client:
+        until(lambda: "no champion yet" in client.get("/health").text)
+        waiting = client.post("/v1/match", json={"tasks": [TASK]})
+        assert client.get("/health").status_code == waiting.status_code == 503
+        models = Models(tmp_path, store)
+        first = models.add(releases[0], {})
+        until(lambda: ready(client, first))
+        second = models.add(releases[1], {})
+        assert answer(client, "predict", tasks=[TASK])["version"] == first
+        models.promote(second, "test")
+        until(lambda: ready(client, second))
+        models.rollback("test")
+        until(lambda: ready(client, first))
+
+
+def test_the_collector_looks_past_what_is_there_to_stay(releases):
+    """torch, pandas and the release are many objects, and to look through them would stop a request for long."""
+    gc.unfreeze()
+    with serving(Champion.of_folder(releases[0], graphs=10)) as client:
+        until(lambda: ready(client))
+        until(lambda: gc.get_freeze_count() > 5 * len(gc.get_objects()))
+
+
+def test_a_damaged_champion_is_refused_and_the_one_before_goes_on(tmp_path, releases):
+    store = Store(f"sqlite:///{tmp_path}/platform.db")
+    models = Models(tmp_path, store)
+    first, second = models.add(releases[0], {}), models.add(releases[1], {})
+    champion = Champion.of_platform(tmp_path, store, graphs=10)
+    champion.refresh()
+    assert champion.version == first
+    models.promote(second, "test")
+    (tmp_path / "models" / second / "model.safetensors").write_bytes(b"x")
+    champion.refresh()
+    assert champion.version == first
+    assert champion.state["status"] == "ready"
+    assert second in champion.state["warning"]
+    (tmp_path / "models" / first / "manifest.json").unlink()
+    champion._again = 0.0  # half a minute later
+    champion.refresh()
+    assert champion.version == first  # in memory, and whole there
+
+
+def test_a_token_opens_everything_but_health(release, releases):
+    with serving(Champion.of_folder(releases[0], graphs=10), token=TOKEN) as client:
+        until(lambda: ready(client))
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": "Bearer ü"}):
+            sent = {name: value.encode() for name, value in headers.items()}
+            refused = client.post("/v1/predict", json={"tasks": [TASK]}, headers=sent)
+            assert refused.status_code == 401
+            assert "Authorization" in refused.json()["error"]
+            assert client.get("/metrics", headers=sent).status_code == 401
+        allowed = {"Authorization": f"Bearer {TOKEN}"}
+        assert client.post("/v1/predict", json={"tasks": [TASK]}, headers=allowed).json()["version"] == release.version
+        assert client.get("/metrics", headers=allowed).status_code == 200
+
+
+def test_a_release_remembers_graphs_up_to_its_limit_and_predicts_alike(release):
+    calls = []
+
+    def recall(names):
+        calls.append(sorted(names))
+        return {name: NEW[name][NEW[name]["graph_id"].isin(names)] for name in ("nodes", "edges")}
+
+    quick = RememberingRelease.of(release, recall, most=2)
+    truth = release.predict(NEW)
+    for tables in ({"tasks": NEW["tasks"]}, NEW, {"tasks": NEW["tasks"]}):
+        believed = quick.predict(tables)
+        np.testing.assert_allclose(believed.T, truth.T)
+        np.testing.assert_allclose(believed.A, truth.A)
+    assert len(quick._known) == 2
+    one = {"tasks": NEW["tasks"].head(1)}
+    quick.predict(one)
+    before = len(calls)
+    quick.predict(one)
+    assert len(calls) == before
+    none = NEW["tasks"].assign(graph_id=None)
+    np.testing.assert_allclose(quick.predict({"tasks": none}).T, release.predict({"tasks": none}).T)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "can be reached by others"),
+        (["--token-file", "/nonexistent"], "cannot read"),
+        (["--model", "/nonexistent"], "no such release"),
+        (["--home", "/nonexistent"], "no platform here"),
+        (["--model", "/nonexistent", "--threads", "0"], "threads"),
+    ],
+)
+def test_serve_refuses_before_it_listens(options, said):
+    program = f"from mfcp.cli import main; main(['serve', *{options!r}])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_token_that_could_be_guessed_is_refused(tmp_path, monkeypatch):
+    from mfcp.commands.serve import read_token
+    from mfcp.errors import SettingsError
+
+    monkeypatch.delenv("MFCP_TOKEN", raising=False)
+    assert read_token(None) is None
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert read_token(tmp_path / "token") == TOKEN
+    monkeypatch.setenv("MFCP_TOKEN", "short")
+    with pytest.raises(SettingsError, match="5 characters"):
+        read_token(None)

@@ -1,0 +1,200 @@
+"""ONNX files: held to captures of the same modules, and refused where they are unsafe or broken."""
+
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+from mfcp.errors import DataError
+from mfcp.tasks.capture.onnx import capture_onnx
+from mfcp.tasks.capture.scaling import at_batch, capture_scaled
+from mfcp.tasks.graphs.operators import classify
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def export(module, inputs, path, dynamic=True):
+    """By the exporter that needs no further package."""
+    names = [f"x{i}" for i in range(len(inputs))]
+    axes = {name: {0: "batch"} for name in names} if dynamic else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module.eval(), inputs, str(path), dynamo=False, input_names=names, dynamic_axes=axes)
+    return path
+
+
+class Encoder(torch.nn.Module):
+    """Attention and feed-forward, whose export computes shapes at run time."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(50, 32)
+        self.layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+        self.head = torch.nn.Linear(32, 50, bias=False)
+        for parameter in self.parameters():  # the exporter keeps equal weights once
+            torch.nn.init.normal_(parameter)
+
+    def forward(self, tokens):
+        return self.head(self.layer(self.embed(tokens)))
+
+
+def small():
+    conv = torch.nn.Conv2d(4, 8, 3, stride=2, groups=2)
+    return torch.nn.Sequential(conv, torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 9, 10))
+
+
+@pytest.fixture
+def no_fast_path():
+    torch.backends.mha.set_fastpath_enabled(False)
+    yield
+    torch.backends.mha.set_fastpath_enabled(True)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        (small(), (torch.zeros(2, 4, 8, 8),)),
+        (torch.nn.ConvTranspose2d(4, 6, 3, stride=2), (torch.zeros(2, 4, 5, 5),)),
+        (Encoder(), (torch.zeros(2, 7, dtype=torch.long),)),
+    ],
+    ids=["convolution", "transposed", "attention"],
+)
+def test_an_exported_module_has_the_flops_and_parameters_of_the_module(model, inputs, tmp_path, no_fast_path):
+    ours = capture_onnx(export(model, inputs, tmp_path / "m.onnx"), "g")
+    module = capture_scaled(model.eval(), inputs, "g")
+    assert ours.only == module.only == ""
+    for batch in (1, 16):
+        assert at_batch(ours.nodes, batch)["flops"].sum() == at_batch(module.nodes, batch)["flops"].sum() > 0
+    assert (
+        ours.nodes["param_count"].sum()
+        == module.nodes["param_count"].sum()
+        == sum(p.numel() for p in model.parameters())
+    )
+    amounts = (ours.nodes[column].to_numpy(float) for column in ("flops", "output_numel"))
+    assert classify(ours.nodes["op"], *amounts)[1] == {}
+
+
+def test_a_small_file_is_the_same_graph_as_its_module(tmp_path):
+    ours = capture_onnx(export(small(), (torch.zeros(2, 4, 8, 8),), tmp_path / "m.onnx"), "g")
+    module = capture_scaled(small(), [torch.zeros(2, 4, 8, 8)], "g")
+    assert ours.nodes.drop(columns="output_numel").equals(module.nodes.drop(columns="output_numel"))
+    assert ours.edges.equals(module.edges)
+
+
+def test_a_file_with_a_fixed_batch_holds_for_that_batch(tmp_path):
+    ours = capture_onnx(export(small(), (torch.zeros(4, 4, 8, 8),), tmp_path / "m.onnx", dynamic=False), "g")
+    module = capture_scaled(small(), [torch.zeros(4, 4, 8, 8)], "g")
+    assert (ours.batch, ours.nodes["flops"].sum()) == (4, module.nodes["flops"].sum())
+    assert "the file fixes the batch" in ours.only
+
+
+def tensor(name, *shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def save(path, nodes, inputs, outputs, weights=(), *, external=None):
+    graph = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(weights))
+    domains = [helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)]
+    model = helper.make_model(graph, opset_imports=domains, ir_version=9)
+    for weight in model.graph.initializer if external else ():
+        weight.ClearField("raw_data")
+        weight.data_location = TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value=external)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def product(path, external=None, shape=("b", 4)):
+    weight = numpy_helper.from_array(np.zeros((4, 3), np.float32), "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="dense")
+    return save(path, [node], [tensor("x", *shape)], [tensor("y", None, None)], [weight], external=external)
+
+
+def test_operators_of_a_hand_countable_file(tmp_path):
+    captured = capture_onnx(product(tmp_path / "m.onnx"), "g")
+    columns = ["op", "flops", "bytes_read", "bytes_written", "param_count", "dtype", "shape"]
+    assert captured.nodes[columns].to_numpy().tolist() == [["mm", 24, 16, 12, 12, "float32", "bx3"]]
+
+
+def test_an_operator_without_a_class_is_counted_when_the_file_tells_its_shape(tmp_path):
+    nodes = [helper.make_node("Fancy", ["x"], ["y"], domain="mine"), helper.make_node("Relu", ["y"], ["z"])]
+    graph = ([tensor("x", "b", 4)], [tensor("z", "b", 4)])
+    path = save(tmp_path / "m.onnx", nodes, *graph)
+    with pytest.raises(DataError, match=r"shape of 'y' at a node Fancy cannot be told"):
+        capture_onnx(path, "g")
+    model = onnx.load(path)
+    model.graph.value_info.append(tensor("y", "b", 4))
+    onnx.save(model, path)
+    captured = capture_onnx(path, "g")
+    assert list(captured.nodes["op"]) == ["Fancy", "relu"]
+    assert captured.only == ""
+    assert classify(captured.nodes["op"], np.zeros(2), np.ones(2))[1] == {"Fancy": 1}
+
+
+def test_weights_in_a_file_of_their_own_are_not_read(tmp_path):
+    path = product(tmp_path / "m.onnx", external="weights.bin")
+    (tmp_path / "weights.bin").write_bytes(b"")  # too short to hold them
+    assert capture_onnx(path, "g").nodes["param_count"].tolist() == [12]
+
+
+@pytest.mark.parametrize(
+    ("external", "words"),
+    [
+        ("weights.bin", r"tensor 'w' has its data in 'weights.bin', which is missing; copy it"),
+        ("../weights.bin", r"tensor 'w' has its data in '../weights.bin', outside of the model's folder"),
+        ("/etc/hostname", r"'/etc/hostname', outside of the model's folder"),
+        ("link.bin", r"'link.bin', outside of the model's folder"),
+    ],
+)
+def test_external_data_that_are_missing_or_elsewhere(tmp_path, external, words):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "weights.bin").write_bytes(bytes(48))
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    with pytest.raises(DataError, match=words):
+        capture_onnx(product(folder / "m.onnx", external=external), "g")
+
+
+def relu(x, y, **name):
+    return helper.make_node("Relu", [x], [y], **name)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape", "options", "words"),
+    [
+        ([relu("x", "y")], ("b", "length"), {}, r"input 'x' is bxlength; give its shape: --input x="),
+        ([relu("x", "y")], ("b", 4), {"shapes": {"z": (1, 4)}}, r"no input 'z'; it has x"),
+        ([relu("x", "y")], ("b", 4), {"shapes": [(1, 4), (1, 4)]}, r"2 inputs given; it has x"),
+        ([relu("x", "y")], ("b", 4), {"shapes": [(1, 5)]}, r"input 'x' is bx4, which 1x5 does not fit"),
+        ([relu("z", "y", name="act"), relu("y", "z")], ("b", 4), {}, r"node 'act' \(Relu\) reads 'z', which nothing"),
+        ([helper.make_node("NonZero", ["x"], ["y"])], ("b", 4), {}, r"shape of 'y' at a node NonZero cannot be told"),
+        ([helper.make_node("MatMul", ["x", "x"], ["y"])], ("b", 4), {}, r"a node MatMul does not fit its inputs"),
+        ([helper.make_node("If", ["x"], ["y"])], ("b", 4), {}, r"a node If decides at run time|does not fit"),
+        ([helper.make_node("Constant", [], ["y"], value_float=1.0)], (4,), {}, "nothing in it depends on its inputs"),
+        ([], ("b", 4), {}, "without operators"),
+    ],
+)
+def test_files_that_cannot_be_counted_say_why(tmp_path, nodes, shape, options, words):
+    path = save(tmp_path / "m.onnx", nodes, [tensor("x", *shape)], [tensor("y", *[None] * 2)])
+    with pytest.raises(DataError, match=words) as error:
+        capture_onnx(path, "g", **options)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", bytes(range(256))])
+def test_a_damaged_file_is_named(tmp_path, content):
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(DataError, match=r"m.onnx: (not a whole ONNX file|an ONNX file without operators)"):
+        capture_onnx(tmp_path / "m.onnx", "g")
+    with pytest.raises(DataError, match="no such file"):
+        capture_onnx(tmp_path / "n.onnx", "g")
+
+
+def test_a_chain_of_20000_operators(tmp_path):
+    nodes = [relu(f"v{i}", f"v{i + 1}") for i in range(20_000)]
+    captured = capture_onnx(save(tmp_path / "m.onnx", nodes, [tensor("v0", "b", 4)], [tensor("v20000", "b", 4)]), "g")
+    assert len(captured.nodes) == 20_000
+    assert len(captured.edges) == 19_999

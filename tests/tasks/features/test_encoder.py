@@ -1,0 +1,149 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from graphs_by_hand import BLOCK, join, tables
+
+from mfcp.errors import DataError, SettingsError
+from mfcp.tasks.features.encoder import TARGETS, Encoder, FittedEncoder, roofline_times
+from mfcp.tasks.graphs.operator_graphs import build_graphs
+
+QUICK = Encoder.build("gnn", steps=100, graphs=16)
+
+
+def chains(count, seed=0):
+    """Chains of products and activations of random length and size."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for g in range(count):
+        n = int(rng.integers(2, 30))
+        nodes, edges = tables(
+            rng.choice(["mm", "relu", "add"], n).tolist(), [(i, i + 1) for i in range(n - 1)], f"g{g:03d}"
+        )
+        size = 10 ** rng.uniform(3, 7)
+        amounts = {name: nodes[name] * size for name in ("flops", "bytes_read", "bytes_written")}
+        parts.append((nodes.assign(**amounts), edges))
+    return build_graphs(*join(*parts))
+
+
+pytestmark = pytest.mark.xdist_group("encoder")  # one worker makes what they share
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    return chains(48)
+
+
+@pytest.fixture(scope="module")
+def fitted(graphs):
+    return QUICK.fit(graphs, np.arange(40), seed=0)
+
+
+def test_roofline_times_by_hand():
+    """First accelerator: batch 1, 3e12 FLOP/s, 1.5e11 B/s, 2 us a launch; a group of mm + relu, and one of mm + add."""
+    seconds = roofline_times(build_graphs(*BLOCK))
+    assert seconds.shape == (2, TARGETS)
+    light = (8 + 4 + 4 * 2) / 1.5e11
+    assert seconds[:, 0] == pytest.approx([1e9 / 3e12 + light + 2 * 2e-6] * 2)
+
+
+def test_vectors_predict_roofline_times_of_unseen_graphs(graphs, fitted):
+    from mfcp.tasks.features.graph_network import apply_network
+
+    _, predicted = apply_network(fitted.encoder, fitted.weights, graphs.coarse, roofline_times(graphs))
+    owner = np.repeat(np.arange(48), np.diff(graphs.coarse.ptr))
+    actual = np.log(np.stack([np.bincount(owner, column) for column in roofline_times(graphs).T], axis=1))
+    unseen = slice(40, 48)
+    residual = ((predicted - actual)[unseen] ** 2).sum()
+    assert residual < 0.2 * ((actual[unseen] - actual[:40].mean(axis=0)) ** 2).sum()
+
+
+def test_the_seed_decides_and_the_callers_random_state_is_left_alone(graphs, fitted):
+    torch.manual_seed(7)
+    expected = torch.rand(1)
+    torch.manual_seed(7)
+    again, other = (QUICK.fit(graphs, np.arange(40), seed=seed) for seed in (0, 1))
+    assert torch.rand(1) == expected
+    np.testing.assert_array_equal(again.transform(graphs), fitted.transform(graphs))
+    assert not np.allclose(other.transform(graphs), fitted.transform(graphs))
+
+
+def test_training_reads_training_graphs_only(graphs, fitted):
+    """Other graphs with other amounts in the held-out places change nothing in the weights."""
+    factor = np.where(graphs.graph >= 40, 100.0, 1.0)
+    changed = replace(graphs, flops=graphs.flops * factor, read=graphs.read * factor)
+    again = QUICK.fit(changed, np.arange(40), seed=0)
+    for name, value in fitted.weights.items():
+        np.testing.assert_array_equal(value, again.weights[name])
+
+
+def test_a_vector_depends_on_its_own_graph_only(fitted):
+    alone = build_graphs(*tables(["mm", "relu", "mm"], [(0, 1), (1, 2)], "x"))
+    beside = build_graphs(*join(BLOCK, tables(["mm", "relu", "mm"], [(0, 1), (1, 2)], "x")))
+    np.testing.assert_allclose(fitted.transform(alone)[0], fitted.transform(beside)[1], rtol=1e-4, atol=1e-5)
+
+
+def test_saved_and_loaded_encoders_agree(graphs, fitted, tmp_path):
+    fitted.save(tmp_path / "encoder.safetensors")
+    loaded = FittedEncoder.load(tmp_path / "encoder.safetensors")
+    assert loaded.encoder == QUICK
+    np.testing.assert_array_equal(loaded.transform(graphs), fitted.transform(graphs))
+
+
+def test_a_file_that_is_no_encoder_is_an_error(tmp_path):
+    path = tmp_path / "encoder.safetensors"
+    with pytest.raises(DataError, match="not an encoder"):
+        FittedEncoder.load(path)
+    path.write_bytes(b"\x00" * 20)
+    with pytest.raises(DataError, match="run featurize again"):
+        FittedEncoder.load(path)
+
+
+@pytest.mark.parametrize("kind", sorted(Encoder.members))
+def test_every_encoder_gives_finite_vectors_of_one_length(kind, graphs, tmp_path):
+    fields = {"gnn": {"steps": 2}, "timed": {"epochs": 2}}.get(kind, {})
+    fitted = Encoder.build(kind, **fields).fit(graphs, np.arange(5), seed=0, seconds=np.ones((2, 48)))
+    z = fitted.transform(graphs)
+    assert z.shape[0] == 48
+    assert z.dtype == np.float64
+    assert np.isfinite(z).all()
+    fitted.save(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(FittedEncoder.load(tmp_path / "e.safetensors").transform(graphs), z)
+
+
+def test_nothing_to_learn_from_and_unknown_kinds_are_errors(graphs):
+    with pytest.raises(DataError, match=r"choose featurize\.encoder: none"):
+        QUICK.fit(graphs, np.arange(0), seed=0)
+    with pytest.raises(SettingsError, match="unknown encoder kind 'gin'; known: gnn, none"):
+        Encoder.build("gin")
+
+
+def test_a_graph_without_edges_or_flops_is_encoded(fitted):
+    nodes, edges = tables(["relu"], [])
+    graphs = build_graphs(nodes.assign(bytes_read=0, bytes_written=0), pd.DataFrame(edges))
+    assert np.isfinite(fitted.transform(graphs)).all()
+
+
+def test_timed_vectors_follow_the_measured_times(graphs):
+    """Two clusters, one a constant factor slower: the vector of unseen graphs orders them by work and keeps it."""
+    work = np.bincount(graphs.graph, graphs.read + graphs.written + graphs.flops / 20, 48)
+    seconds = np.stack([work / 1e11, work / 2e10])
+    fitted = Encoder.build("timed", epochs=60, hidden=16).fit(graphs, np.arange(40), seed=0, seconds=seconds)
+    z = fitted.transform(graphs)[40:]
+    assert np.corrcoef(z[:, 0], np.log(seconds[0, 40:]))[0, 1] > 0.9
+    assert np.abs(z[:, 1] - z[:, 0] - np.log(5)).mean() < 0.3
+
+
+def test_timed_training_reads_times_of_training_graphs_only(graphs):
+    seconds = np.random.default_rng(0).lognormal(size=(2, 48))
+    other = seconds * np.where(np.arange(48) < 40, 1, 100)
+    quick = Encoder.build("timed", epochs=2)
+    one, two = (quick.fit(graphs, np.arange(40), seed=0, seconds=s).weights for s in (seconds, other))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_timed_without_times_says_what_to_choose(graphs):
+    with pytest.raises(DataError, match=r"featurize\.encoder: gnn"):
+        Encoder.build("timed").fit(graphs, np.arange(5), seed=0)

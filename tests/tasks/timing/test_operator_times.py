@@ -1,0 +1,156 @@
+"""The network from graphs to times: what it must learn, what it must not depend on, and its file."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from graphs_by_hand import join, tables
+
+from mfcp.errors import DataError
+from mfcp.tasks.graphs.operator_graphs import build_graphs
+from mfcp.tasks.graphs.operators import OPERATORS
+from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings
+from mfcp.tasks.timing.operator_times import OperatorTimes
+from mfcp.tasks.timing.roofline import Accelerator, graph_roofline, roofline_seconds
+
+MACHINES = (Accelerator(1e12, 1e11, 4.0, 8.0), Accelerator(5e12, 2e11, 2.0, 64.0))
+QUICK = TimingSettings(epochs=25, tasks=16, members=1, dropout=0.0)
+
+
+def models(count, seed=0):
+    """Chains of products and activations of random length and size."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for g in range(count):
+        n = int(rng.integers(3, 20))
+        operators = rng.choice(["mm", "relu", "add"], n).tolist()
+        nodes, edges = tables(operators, [(i, i + 1) for i in range(n - 1)], f"g{g:03d}")
+        size = 10 ** rng.uniform(3, 6, n)
+        amounts = {name: nodes[name] * size for name in ("bytes_read", "bytes_written", "output_numel")}
+        parts.append((nodes.assign(flops=nodes["flops"] / 1e5 * size, **amounts), edges))
+    return join(*parts)
+
+
+pytestmark = pytest.mark.xdist_group("timing")  # one worker makes what they share
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    return build_graphs(*models(96))
+
+
+def truth(graphs, seed=0):
+    """Twice and five times the roofline."""
+    batch = np.random.default_rng(seed).choice([4.0, 8.0, 64.0], (2, len(graphs.graph_id)))
+    roofline = graph_roofline(graphs.distinct, MACHINES, batch)
+    return MeasuredSteps(np.arange(len(graphs.graph_id)), batch, np.exp(roofline) * np.array([[2.0], [5.0]]))
+
+
+@pytest.fixture(scope="module")
+def fitted(graphs):
+    steps = truth(graphs).select(np.arange(72))
+    steps.seconds[0, :30] = np.nan
+    return OperatorTimes.fit(graphs, MACHINES, steps, seed=0, settings=QUICK)
+
+
+def test_unseen_graphs_have_the_times_of_their_machines(graphs, fitted):
+    steps, unseen = truth(graphs), np.arange(72, 96)
+    predicted = fitted.log_seconds(graphs.distinct.take(unseen), steps.batch[:, unseen])
+    assert np.abs(predicted - np.log(steps.seconds[:, unseen])).mean() < 0.1
+
+
+def test_a_graphs_times_do_not_depend_on_its_company_or_the_order_of_nodes(graphs, fitted):
+    nodes, edges = models(96)
+    everything = fitted.log_seconds(graphs.distinct)
+    rng = np.random.default_rng(1)
+    own_nodes, own_edges = (table[table["graph_id"] == "g017"] for table in (nodes, edges))
+    renumbered = dict(enumerate(rng.permutation(len(own_nodes)) + 5))
+    other = build_graphs(
+        own_nodes.assign(node_id=own_nodes["node_id"].map(renumbered)).sample(frac=1, random_state=0),
+        own_edges.assign(src=own_edges["src"].map(renumbered), dst=own_edges["dst"].map(renumbered)),
+    )
+    assert fitted.log_seconds(other.distinct)[:, 0] == pytest.approx(everything[:, 17], abs=1e-4)
+
+
+def test_the_seed_decides_and_the_callers_random_state_is_left_alone(graphs, fitted):
+    steps = truth(graphs).select(np.arange(72))
+    settings = QUICK.model_copy(update={"epochs": 2})
+    before = torch.get_rng_state()
+    one, two, other = (OperatorTimes.fit(graphs, MACHINES, steps, seed=s, settings=settings) for s in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(np.array_equal(one.members[0][k], two.members[0][k]) for k in one.members[0])
+    assert not np.array_equal(one.members[0]["into.weight"], other.members[0]["into.weight"])
+
+
+def test_several_members_predict_their_mean_log_time(graphs):
+    steps, settings = truth(graphs), QUICK.model_copy(update={"epochs": 1, "members": 2})
+    both = OperatorTimes.fit(graphs, MACHINES, steps, seed=0, settings=settings)
+    each = [replace(both, members=(weights,)).log_seconds(graphs.distinct) for weights in both.members]
+    assert both.log_seconds(graphs.distinct) == pytest.approx(np.mean(each, axis=0))
+    assert not np.allclose(*each)
+
+
+def test_parts_of_operators_make_up_the_networks_time(graphs, fitted):
+    steps = truth(graphs)
+    vectors, factors, launches = fitted.operator_parts(graphs.distinct)
+    seconds = roofline_seconds(graphs.distinct, MACHINES) * np.exp(factors)
+    total = steps.batch.T * (graphs.distinct.counts @ seconds) + graphs.distinct.counts @ np.exp(launches)
+    network = replace(fitted, rooflines=())
+    assert np.log(total.T) == pytest.approx(network.log_seconds(graphs.distinct, steps.batch), abs=1e-4)
+    assert vectors.shape == (len(graphs.distinct.kind), QUICK.hidden + QUICK.embedding)
+
+
+def test_parts_of_several_members_lie_side_by_side(graphs, fitted):
+    one, two = fitted, replace(fitted, members=fitted.members * 2)
+    (v1, f1, l1), (v2, f2, l2) = (times.operator_parts(graphs.distinct) for times in (one, two))
+    assert v2 @ v2.T == pytest.approx(v1 @ v1.T)
+    assert np.array_equal(f1, f2)
+    assert np.array_equal(l1, l2)
+
+
+def test_what_is_saved_is_loaded(graphs, fitted, tmp_path):
+    fitted.save(tmp_path / "times.safetensors")
+    loaded = OperatorTimes.load(tmp_path / "times.safetensors")
+    assert (loaded.settings, loaded.accelerators) == (fitted.settings, fitted.accelerators)
+    assert np.array_equal(loaded.log_seconds(graphs.distinct), fitted.log_seconds(graphs.distinct))
+    (tmp_path / "other.safetensors").write_bytes(b"no such thing")
+    with pytest.raises(DataError, match=r"other\.safetensors: no operator times"):
+        OperatorTimes.load(tmp_path / "other.safetensors")
+
+
+def test_a_file_outlives_operators_that_become_known(graphs, fitted, tmp_path, monkeypatch):
+    """Codes of operators are positions in a list that grows; a file goes by their names."""
+    from mfcp.tasks.timing import operator_times
+
+    monkeypatch.setattr(operator_times, "OPERATORS", ("other", "an_older_one", *OPERATORS[1:]))
+    older = {
+        name: np.insert(values, 1, 7.0, axis=0) if name in {"of_operator.weight", "launch.weight"} else values
+        for name, values in fitted.members[0].items()
+    }
+    replace(fitted, members=(older,)).save(tmp_path / "times.safetensors")
+    monkeypatch.undo()
+    loaded = OperatorTimes.load(tmp_path / "times.safetensors")
+    assert np.array_equal(loaded.log_seconds(graphs.distinct), fitted.log_seconds(graphs.distinct))
+
+
+def test_a_cluster_without_any_time_is_refused(graphs):
+    steps = truth(graphs)
+    steps.seconds[1] = np.nan
+    with pytest.raises(DataError, match="cluster 1: none of 96 training tasks has a time"):
+        OperatorTimes.fit(graphs, MACHINES, steps, seed=0, settings=QUICK)
+
+
+def test_unknown_operators_no_flops_and_20_000_nodes(fitted):
+    n = 20_000
+    nodes, edges = tables(["never_heard_of"] * n, [(i, i + 1) for i in range(n - 1)])
+    graphs = build_graphs(nodes, edges)
+    assert graphs.unknown == {"never_heard_of": n}
+    assert np.isfinite(fitted.log_seconds(graphs.distinct)).all()
+
+
+def test_an_empty_graph_table_has_no_distinct_operators():
+    nodes, edges = tables(["mm"], [])
+    graphs = build_graphs(nodes.iloc[:0], pd.DataFrame(edges).iloc[:0])
+    assert graphs.distinct.counts.shape == (0, 0)

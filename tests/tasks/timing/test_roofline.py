@@ -1,0 +1,91 @@
+"""Rooflines of graphs that can be counted by hand, distinct operators, and efficiencies that are known."""
+
+import numpy as np
+import pytest
+from graphs_by_hand import BLOCK, join, tables
+
+from mfcp.errors import DataError
+from mfcp.tasks.graphs.distinct import shape_features
+from mfcp.tasks.graphs.operator_graphs import build_graphs
+from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
+from mfcp.tasks.timing.roofline import Accelerator, fit_roofline, graph_roofline, roofline_seconds
+
+SLOW = Accelerator(peak=1e9, bandwidth=10.0, element_bytes=4.0, batch=2.0)
+
+
+def test_equal_operators_are_kept_once_and_counted():
+    """Two products with the same neighbours are one; a third one, at the end of its graph, is another."""
+    nodes, edges = tables(["mm", "mm", "mm"], [(0, 1), (1, 2)])
+    nodes["output_numel"] = 3
+    distinct = build_graphs(*join((nodes, edges), (nodes.assign(graph_id="h"), edges.assign(graph_id="h")))).distinct
+    assert distinct.counts.toarray().tolist() == [[1, 1, 1]] * 2
+    assert distinct.counts.shape == (2, 3)  # first, middle and last: by their neighbours, and of both graphs at once
+    chain = tables(["mm"] * 5, [(i, i + 1) for i in range(4)])
+    five = build_graphs(chain[0].assign(output_numel=3), chain[1]).distinct
+    assert sorted(five.counts.toarray()[0]) == [1, 1, 3]
+
+
+def test_roofline_seconds_by_hand():
+    """A product: 1e9 FLOPs at 1e9 a second against (12 + 4 · 2 / 2) bytes at 10 a second; others only the latter."""
+    graphs = build_graphs(*BLOCK)
+    seconds = roofline_seconds(graphs.distinct, [SLOW, Accelerator(1e8, 1e9)])
+    assert sorted(seconds[:, 0]) == pytest.approx([1.6] * 4)
+    assert sorted(seconds[:, 1]) == pytest.approx([2e-8, 2e-8, 10.0, 10.0])
+    step = np.exp(graph_roofline(graphs.distinct, [SLOW], np.array([[5.0]])))
+    assert step == pytest.approx(np.array([[5 * 4 * 1.6 + 4 * 5e-6]]))
+
+
+@pytest.mark.parametrize("figures", [{"peak": np.nan}, {"bandwidth": 0.0}, {"batch": -1.0}])
+def test_figures_that_are_unknown_or_impossible_are_refused(figures):
+    with pytest.raises(DataError, match=f"accelerator: {next(iter(figures))} is"):
+        Accelerator(**{"peak": 1.0, "bandwidth": 1.0} | figures)
+
+
+def test_half_precision_halves_activations_but_not_weights():
+    graphs = build_graphs(*tables(["relu"], []))
+    seconds = roofline_seconds(graphs.distinct, [Accelerator(1.0, 1.0, element_bytes=2.0)])
+    assert seconds == pytest.approx(np.array([[6.0 + 8.0]]))
+
+
+def test_amounts_by_class_are_counts_of_a_graph():
+    graphs = build_graphs(*BLOCK)
+    table = graphs.distinct.by_class(np.ones(len(graphs.distinct.kind)))
+    expected = {"matmul": 2, "activation": 1, "arithmetic": 1}
+    assert table.tolist() == [[expected.get(name, 0) for name in CLASS_NAMES]]
+
+
+def test_unknown_operators_are_in_the_bucket_of_others():
+    graphs = build_graphs(*tables(["never_heard_of", "relu"], [(0, 1)]))
+    assert graphs.operator.tolist() == [0, OPERATORS.index("relu")]
+    assert graphs.unknown == {"never_heard_of": 1}
+
+
+def test_shapes_of_a_grouped_convolution():
+    """64 channels in and out, 3 x 3, 4 groups, 10 x 10 positions, no bias: 144 terms, density 9 / 4."""
+    numel, terms = 64 * 100.0, 9 * 16.0
+    amounts = (2 * terms * numel, 4 * numel, 4 * numel, numel, 64 * terms)
+    shape = shape_features(*(np.array([a]) for a in amounts))[0]
+    assert np.expm1(shape[5:9]) == pytest.approx([144, 64, 100, 64])
+    assert np.exp(shape[11]) == pytest.approx(9 / 4)
+    assert shape[12:].tolist() == [1, 1, 1]
+
+
+def test_fitted_efficiencies_are_recovered():
+    """Graphs of products and activations on a machine that multiplies at 1/3 and moves bytes at 1/2 of its figures."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for g in range(40):
+        operators = rng.choice(["mm", "relu"], rng.integers(2, 12), p=[0.5, 0.5]).tolist()
+        nodes, edges = tables(operators, [], f"g{g:02d}")
+        size = 10 ** rng.uniform(6, 8, len(nodes))
+        parts.append((nodes.assign(bytes_read=size, bytes_written=0.0, flops=nodes["flops"] * size / 1e3), edges))
+    graphs = build_graphs(*join(*parts))
+    machine = Accelerator(peak=1e12, bandwidth=1e11)
+    batch = rng.integers(1, 64, 40).astype(float)
+    work = graphs.distinct.by_class(roofline_seconds(graphs.distinct, [machine])[:, 0]) * batch[:, None]
+    slow = np.ones(len(CLASS_NAMES))
+    slow[[CLASS_NAMES.index("matmul"), CLASS_NAMES.index("activation")]] = 3.0, 2.0
+    seconds = work @ slow
+    fitted = fit_roofline(graphs.distinct, machine, batch, seconds, prior_sd=100.0)
+    assert fitted.log_seconds(graphs.distinct, batch) == pytest.approx(np.log(seconds), abs=0.02)
+    assert np.exp(fitted.coefficients[CLASS_NAMES.index("matmul")]) == pytest.approx(3.0, rel=0.05)
