@@ -44,7 +44,7 @@ from mfcp.methods.finetuned import TrainingRounds
 from mfcp.methods.plan_losses import PlanLosses
 from mfcp.methods.pretrain import Pretrained, pretrain
 from mfcp.methods.surrogates import ExpectedCosts, PlanCosts
-from mfcp.paper.study_file import DEFAULT, Plan
+from mfcp.paper.study_file import DEFAULT, StudyPlan
 from mfcp.progress import progress
 from mfcp.registry import import_members
 from mfcp.settings import Settings
@@ -107,7 +107,7 @@ class Platform:
     """The default platform, or a log, as the study has it, with other seeds."""
 
     def __init__(self, data: Path | None, seeds: tuple[int, ...]) -> None:
-        self.plan = Plan.load(DEFAULT, Settings.load(Path("params.yaml")))
+        self.plan = StudyPlan.load(DEFAULT, Settings.load(Path("params.yaml")))
         import_members("mfcp.data.sources")
         register_members()
         source = {"kind": "folder", "path": str(data)} if data else self.plan.base.content["ingest"]["source"]

@@ -1,25 +1,67 @@
-"""docs/results.md is what its JSON gives, and its figures are there."""
+"""docs/results.md and its figure are what the summary gives, and the page says what the summary holds."""
 
+import copy
 from pathlib import Path
 
 import pytest
 
-from mfcp.files import read_json
-from mfcp.paper.figures import names
-from mfcp.paper.page import page
+from mfcp.errors import DataError
+from mfcp.files import read_json, write_json
+from mfcp.paper.page import FIGURE, SUMMARY, page, write_page
 from mfcp.paper.results import met
 from mfcp.paper.study_file import Goal
 
 DOCS = Path(__file__).parents[2] / "docs"
-FOUND = DOCS / "results" / "paper.json"
 
 
-def test_the_page_is_what_its_json_gives():
-    results = read_json(FOUND)
-    assert page(results) == (DOCS / "results.md").read_text(encoding="utf-8"), "run `mfcp paper --page`"
-    for name in names(results):
-        assert (FOUND.parent / name).read_bytes().startswith(b"\x89PNG"), f"{name} is missing: `mfcp paper --publish`"
-        assert f"(results/{name})" in page(results)
+@pytest.fixture(scope="module")
+def summary():
+    return read_json(DOCS / SUMMARY)
+
+
+def test_the_page_is_what_its_summary_gives(summary):
+    assert page(summary) == (DOCS / "results.md").read_text(encoding="utf-8"), "run `mfcp paper --page`"
+
+
+def test_the_figure_is_what_its_summary_gives(summary, tmp_path):
+    write_json(tmp_path / SUMMARY, summary)
+    write_page(tmp_path)
+    pytest.importorskip("PIL")
+    import numpy as np
+    from PIL import Image
+
+    ours, kept = (np.asarray(Image.open(folder / FIGURE).convert("L"), float) for folder in (tmp_path, DOCS))
+    assert ours.shape == kept.shape
+    assert abs(ours - kept).mean() < 1.0, "run `mfcp paper --page`"  # fonts may differ by a shade
+
+
+def test_a_reader_finds_who_wins_in_the_first_paragraph_and_all_within_150_lines(summary):
+    lines = page(summary).splitlines()
+    best = summary["ratios"]["comparison"]["best"][0]
+    assert f"{best['ratio']['mean']:.2f}" in " ".join(lines[2:6])
+    assert len(lines) <= 150
+
+
+def test_a_changed_number_changes_the_page(summary):
+    changed = copy.deepcopy(summary)
+    changed["ratios"]["comparison"]["rows"]["mfcp_x"][0]["mean"] += 0.25
+    assert page(changed) != page(summary)
+
+
+def test_a_goal_that_is_missed_is_marked_so(summary):
+    changed = copy.deepcopy(summary)
+    for goal in changed["goals"]:
+        goal["met"] = False
+    changed["speed"] = []
+    assert " met |" not in page(changed)
+    assert "**missed**" in page(changed)
+
+
+def test_a_summary_of_another_version_is_an_error_that_names_the_file(summary, tmp_path):
+    write_json(tmp_path / SUMMARY, {"study": summary["study"]})
+    with pytest.raises(DataError, match=r"summary\.json: not a summary of this version .* run `make paper` again"):
+        write_page(tmp_path)
+    assert not (tmp_path / "results.md").exists()
 
 
 GOAL = Goal(text="", experiment="e", method="a", against="b", at_most=0.4)

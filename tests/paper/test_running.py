@@ -21,7 +21,7 @@ from mfcp.errors import SettingsError
 from mfcp.files import replacing_folder, write_json
 from mfcp.paper.jobs import plan_jobs
 from mfcp.paper.running import alone, processes, run_jobs
-from mfcp.paper.study_file import Plan
+from mfcp.paper.study_file import StudyPlan
 from mfcp.settings import Settings
 
 STUDY = Path(__file__).with_name("study.yaml")
@@ -44,7 +44,7 @@ def params(**methods):
 
 def prepared(out, content, study_file=STUDY):
     """A plan, its jobs, and the first of them done: the toy study stands for what the log would give."""
-    plan = Plan.load(study_file, Settings(content))
+    plan = StudyPlan.load(study_file, Settings(content))
     jobs = plan_jobs(plan, {"default": SOURCE}, tuple(plan.study.experiments), ("A", "B"))
     study = toy_study()
     with replacing_folder(jobs[0].folder(out)) as folder:

@@ -7,7 +7,7 @@ import yaml
 
 from mfcp.errors import SettingsError
 from mfcp.paper.jobs import plan_jobs
-from mfcp.paper.study_file import DEFAULT, Plan
+from mfcp.paper.study_file import DEFAULT, StudyPlan
 from mfcp.settings import Settings
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
@@ -19,7 +19,7 @@ def plan(tmp_path, change=lambda content: None, base=None):
     change(content)
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(content))
-    return Plan.load(path, base or Settings.load(PARAMS))
+    return StudyPlan.load(path, base or Settings.load(PARAMS))
 
 
 def view(content, **changes):
@@ -74,9 +74,9 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
     for text in ("- a list\n", "seeds: [\n"):
         path.write_text(text)
         with pytest.raises(SettingsError, match=r"study\.yaml: "):
-            Plan.load(path, Settings.load(PARAMS))
+            StudyPlan.load(path, Settings.load(PARAMS))
     with pytest.raises(SettingsError, match="no such study file"):
-        Plan.load(tmp_path / "none.yaml", Settings.load(PARAMS))
+        StudyPlan.load(tmp_path / "none.yaml", Settings.load(PARAMS))
 
 
 def test_a_view_has_no_jobs_and_a_sweep_ends_where_a_log_does(tmp_path):
@@ -96,7 +96,7 @@ def test_a_view_has_no_jobs_and_a_sweep_ends_where_a_log_does(tmp_path):
 
 
 def test_the_shipped_study_fits_the_shipped_params():
-    shipped = Plan.load(DEFAULT, Settings.load(PARAMS))
+    shipped = StudyPlan.load(DEFAULT, Settings.load(PARAMS))
     assert shipped.study.seeds >= 10
     assert shipped.study.settings >= 6
     assert len(shipped.settings_of("comparison")) - len(shipped.study.tuning) >= 3
@@ -140,6 +140,6 @@ def test_a_log_is_known_by_what_is_in_it(tmp_path):
 def test_the_small_example_shows_what_it_is_for():
     from mfcp.paper.example import worked
 
-    by_error, by_plan, optimum = worked(Plan.load(DEFAULT, Settings.load(PARAMS)).study.example)
+    by_error, by_plan, optimum = worked(StudyPlan.load(DEFAULT, Settings.load(PARAMS)).study.example)
     assert by_error.squared_error < by_plan.squared_error
     assert by_error.makespan > by_plan.makespan == optimum

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mfcp.errors import DataError, MfcpError, SettingsError
 
 if TYPE_CHECKING:
-    from mfcp.paper.study_file import Plan
+    from mfcp.paper.study_file import StudyPlan
 
 PLATFORM = "default"  # the data set that params.yaml ingests
 
@@ -35,8 +35,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--settings", metavar="A,B,…", help="settings; default all")
     parser.add_argument("--workers", type=int, metavar="K", help="processes (default: one a core)")
     parser.add_argument("--scheduler", metavar="URL", help="of a Dask cluster that does the jobs (tcp://HOST:8786)")
-    parser.add_argument("--publish", action="store_true", help="results to docs/results and the page docs/results.md")
-    parser.add_argument("--page", action="store_true", help="only the page, again, from docs/results/paper.json")
+    parser.add_argument("--publish", action="store_true", help="the page to docs, the rest to data/published")
+    parser.add_argument("--page", action="store_true", help="only the page, again, from docs/results/summary.json")
     parser.set_defaults(run=run)
 
 
@@ -72,18 +72,18 @@ def run(options: argparse.Namespace) -> None:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
             raise MfcpError(f"{len(failed)} of {len(jobs)} jobs failed ({reasons}); run again to repeat only these")
         if options.publish:
-            publish(out, Path("docs"))
+            publish(out, Path("docs"), Path("data/published"))
 
 
-def _plan(options: argparse.Namespace) -> Plan:
-    from mfcp.paper.study_file import DEFAULT, Plan
+def _plan(options: argparse.Namespace) -> StudyPlan:
+    from mfcp.paper.study_file import DEFAULT, StudyPlan
     from mfcp.settings import Settings
 
     for name in ("seeds", "workers"):
         if (given := getattr(options, name)) is not None and given < 1:
             raise SettingsError(f"--{name}: expected a whole number of at least 1, got {given}")
     changes = {"seeds": options.seeds} if options.seeds else {}
-    return Plan.load(options.study or DEFAULT, Settings.load(options.params or Path("params.yaml")), **changes)
+    return StudyPlan.load(options.study or DEFAULT, Settings.load(options.params or Path("params.yaml")), **changes)
 
 
 def _listed(option: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ import numpy as np
 
 from mfcp.evaluation import plots
 from mfcp.evaluation.compare import POOLED
-from mfcp.evaluation.metric_table import METRICS
+from mfcp.evaluation.metric_table import BASELINE, METRICS
 from mfcp.paper.results import HELD_OUT
 
+_WIDEST = 2.0  # ratio to the baseline at which the axis of `draw_summary` ends
 PANELS = ("penalised_excess", "relative_regret", "reliability", "utilization")
 
 
@@ -46,6 +47,45 @@ def draw(results: dict[str, Any], folder: Path) -> None:
                     {key: tables[key] for key in (HELD_OUT, POOLED) if key in tables},
                     folder / f"{name}-{data}-ratios.png",
                 )
+
+
+def draw_summary(summary: dict[str, Any], path: Path) -> None:
+    """Each method's ratio to the baseline on held-out settings, with its 95 % interval: a panel per log.
+
+    Drawn are the methods that the first experiment compares: baselines, ours, and those of the paper's figure. The
+    axis ends at twice the baseline; a method beyond it is marked at the edge with its ratio.
+
+    Args:
+        summary: see `mfcp.paper.summary.summarise_study`.
+        path: the PNG.
+    """
+    plt = plots.pyplot()
+    experiment, study = next(iter(summary["ratios"].values())), summary["study"]
+    kept = [label for label in experiment["rows"] if label in study["figure"] and label != BASELINE]
+    columns = experiment["columns"]
+    size = (3.6 * len(columns) + 1.2, 0.26 * len(kept) + 1.3)
+    figure, axes = plt.subplots(1, len(columns), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for k, (axis, column) in enumerate(zip(axes[0], columns, strict=True)):
+        for y, label in enumerate(kept):
+            ratio = experiment["rows"][label][k]
+            if ratio is None:
+                continue
+            colour = "tab:orange" if label in study["ours"] else "tab:blue"
+            if ratio["mean"] > _WIDEST:
+                axis.annotate(f"{ratio['mean']:.1f} →", (_WIDEST, y), ha="right", va="center", fontsize=8, color=colour)
+                continue
+            axis.plot([ratio["ci_low"], ratio["ci_high"]], [y, y], color=colour, lw=1.5)
+            axis.plot(ratio["mean"], y, "o", ms=5, color=colour)
+        axis.axvline(1.0, color="grey", lw=0.8)
+        axis.set_xlim(0.0, _WIDEST)
+        axis.set_title(column["data"], fontsize=10)
+        axis.grid(axis="x", alpha=0.3)
+    axes[0][0].set_yticks(range(len(kept)), kept)
+    axes[0][0].set_ylim(len(kept) - 0.4, -0.6)
+    figure.supxlabel(
+        "penalised excess / TSM's, held-out settings, 95 % intervals (left is better; orange: ours)", fontsize=9
+    )
+    plots.save(figure, path)
 
 
 def lines(entries: list[dict[str, Any]], swept: str, rows: list[str], path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from mfcp.files import replacing, replacing_folder, write_json
 from mfcp.paper.code_closure import ROOT, modules, stage_code
-from mfcp.paper.study_file import Plan
+from mfcp.paper.study_file import StudyPlan
 from mfcp.threads import one_blas_thread, one_thread
 
 Kind = Literal["study", "pretrain", "compare"]
@@ -76,7 +76,7 @@ def work(job: Job, out: Path) -> dict[str, float]:
 
 
 def plan_jobs(
-    plan: Plan, logs: dict[str, dict[str, Any]], experiments: tuple[str, ...], settings: tuple[str, ...]
+    plan: StudyPlan, logs: dict[str, dict[str, Any]], experiments: tuple[str, ...], settings: tuple[str, ...]
 ) -> list[Job]:
     """Every job of a study in an order that starts with what others need.
 

@@ -16,7 +16,7 @@ from mfcp.evaluation.compare import POOLED, Resampled, resample, table
 from mfcp.files import read_json
 from mfcp.paper.example import worked
 from mfcp.paper.jobs import Job, job_name, libraries
-from mfcp.paper.study_file import BASELINES, OURS, Goal, Plan
+from mfcp.paper.study_file import BASELINES, OURS, Goal, StudyPlan
 
 HELD_OUT = "held out"  # pooled over the settings that nothing was tuned on
 FAIR = ("penalised_excess", "regret", "regret_equal_violation", "regret_equal_shortfall")
@@ -25,7 +25,7 @@ _DIGITS = 6
 Entry = dict[str, Any]
 
 
-def gather(plan: Plan, jobs: Sequence[Job], out: Path, experiments: Iterable[str]) -> dict[str, Any]:
+def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterable[str]) -> dict[str, Any]:
     """The content of paper.json, plain JSON values.
 
     Args:
@@ -92,7 +92,9 @@ class _Unit:
         missing: settings whose job is not.
     """
 
-    def __init__(self, plan: Plan, jobs: Sequence[Job], out: Path, source: str, data: str, value: float | None) -> None:
+    def __init__(
+        self, plan: StudyPlan, jobs: Sequence[Job], out: Path, source: str, data: str, value: float | None
+    ) -> None:
         self.data, self.value = data, value
         names = {job_name(data, source, setting, value): setting for setting in plan.settings_of(source)}
         wanted = [job for job in jobs if job.name in names]
@@ -119,7 +121,7 @@ class _Unit:
         return self.seeds[self.seeds["setting"].isin(settings)]
 
 
-def _entry(plan: Plan, out: Path, experiment: str, unit: _Unit) -> Entry:
+def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit) -> Entry:
     """One data set's tables of an experiment, at one value of what it sweeps over; empty if there is nothing."""
     if not unit.done:
         return {}
@@ -173,7 +175,7 @@ def _ratios(
 
 
 def _goals(
-    plan: Plan, experiment: str, data: str, value: float | None, samples: Any, best: dict[str, str | None]
+    plan: StudyPlan, experiment: str, data: str, value: float | None, samples: Any, best: dict[str, str | None]
 ) -> list[dict[str, Any]]:
     goals = []
     for goal in (goal for goal in plan.study.goals if goal.experiment == experiment):
@@ -204,7 +206,7 @@ def met(goal: Goal, ratio: dict[str, Any] | None, beyond: dict[str, Any] | None)
     return None if beyond is None else bool(beyond["mean"] <= 0 and beyond["p"] < goal.p_below)
 
 
-def _example(plan: Plan) -> dict[str, Any]:
+def _example(plan: StudyPlan) -> dict[str, Any]:
     by_error, by_plan, optimum = worked(plan.study.example)
     fitted = {
         name: {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in asdict(each).items()}

@@ -89,7 +89,7 @@ class Example(BaseModel):
     times: tuple[tuple[float, ...], ...]
 
 
-class Study(BaseModel):
+class StudyFile(BaseModel):
     """A study file, see study.yaml beside this module."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -108,7 +108,7 @@ class Study(BaseModel):
     deviations: tuple[str, ...] = ()
 
 
-class Plan:
+class StudyPlan:
     """A study over a params file: the settings of every unit of work.
 
     Args:
@@ -119,7 +119,7 @@ class Plan:
         SettingsError: the two do not fit: a row, experiment or key that does not exist.
     """
 
-    def __init__(self, study: Study, base: Settings) -> None:
+    def __init__(self, study: StudyFile, base: Settings) -> None:
         self.study = study
         over = {**study.params, "featurize": {**study.params.get("featurize", {}), **self._drawn(study)}}
         content = _layered(base.content, over)
@@ -128,7 +128,7 @@ class Plan:
         self._check()
 
     @staticmethod
-    def load(path: Path, base: Settings, **changes: Any) -> Plan:
+    def load(path: Path, base: Settings, **changes: Any) -> StudyPlan:
         """Read a study file; `changes` are keys of it that the caller decides.
 
         Raises:
@@ -143,14 +143,14 @@ class Plan:
         if not isinstance(content, dict):
             raise SettingsError(f"{path}: expected a mapping, got {type(content).__name__}")
         try:
-            return Plan(Study(**{**content, **changes}), base)
+            return StudyPlan(StudyFile(**{**content, **changes}), base)
         except ValidationError as error:
             raise SettingsError(f"{path}: {explain(error)}") from None
         except SettingsError as error:
             raise SettingsError(f"{path}: {error}") from None
 
     @staticmethod
-    def _drawn(study: Study) -> Section:
+    def _drawn(study: StudyFile) -> Section:
         return {"seeds": list(range(study.seeds)), "settings": study.settings}
 
     def _check(self) -> None:

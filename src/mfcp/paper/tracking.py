@@ -14,11 +14,11 @@ from mfcp.errors import MfcpError
 from mfcp.evaluation.metric_table import METRICS
 from mfcp.files import read_json, write_json
 from mfcp.paper.jobs import Job, digest, job_name
-from mfcp.paper.study_file import Plan
+from mfcp.paper.study_file import StudyPlan
 from mfcp.tracking import MethodResult, SeedResult, git_tags, log_results
 
 
-def track(plan: Plan, jobs: Sequence[Job], results: dict[str, Any], out: Path) -> None:
+def track(plan: StudyPlan, jobs: Sequence[Job], results: dict[str, Any], out: Path) -> None:
     """Log every experiment once: one whose tables have not changed since is left alone.
 
     A store that is down costs only the tracking.
@@ -42,7 +42,9 @@ def track(plan: Plan, jobs: Sequence[Job], results: dict[str, Any], out: Path) -
             write_json(log, tracked)
 
 
-def _runs(plan: Plan, jobs: Sequence[Job], out: Path, experiment: str, entry: dict[str, Any]) -> Iterator[MethodResult]:
+def _runs(
+    plan: StudyPlan, jobs: Sequence[Job], out: Path, experiment: str, entry: dict[str, Any]
+) -> Iterator[MethodResult]:
     methods = plan.settings(experiment, entry["value"]).methods
     swept = plan.study.experiments[experiment].swept
     folders = {job.name: job.folder(out) for job in jobs if job.done(out)}
