@@ -26,22 +26,23 @@ class StageError(MfcpError):
 
 
 def stages(root: Path, targets: Sequence[str] = ()) -> list[str]:
-    """Names of the stages, dependencies first, exactly as `dvc repro` would visit them; `.dvc` files are stages too.
+    """Names of the stages, dependencies first, exactly as `dvc repro` would visit them.
 
     Args:
         root: folder of dvc.yaml.
-        targets: stages wanted, with everything they depend on; empty means all.
+        targets: stages wanted, with everything they depend on (`.dvc` files as well); empty means those of dvc.yaml.
 
     Raises:
         MfcpError: no DVC repository, or an invalid or unknown stage.
     """
+    from dvc.dvcfile import PROJECT_FILE
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
     from dvc.repo.reproduce import collect_stages, get_active_graph, plan_repro
 
     try:
         with contextlib.chdir(root), Repo() as repo:  # DVC's names are relative to the working folder
-            wanted = collect_stages(repo, targets) if targets else None
+            wanted = collect_stages(repo, targets or [PROJECT_FILE])
             return [stage.addressing for stage in plan_repro(get_active_graph(repo.index.graph), wanted)]
     except DvcException as error:
         raise MfcpError(f"{root}: DVC cannot read the pipeline: {error}") from error

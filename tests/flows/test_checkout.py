@@ -37,8 +37,9 @@ def elsewhere(root: Path, code: str) -> subprocess.Popen[str]:
 
 def test_stages_come_in_dvcs_own_order_and_files_are_stages_too(toy: Path) -> None:
     (toy / "source.dvc").write_text("outs:\n- {md5: 5bbf5a52328e7439ae6e719dfe712200, path: source, hash: md5}\n")
+    (toy / "kept.dvc").write_text("outs:\n- {md5: 5bbf5a52328e7439ae6e719dfe712200, path: kept, hash: md5}\n")
     order = checkout.stages(toy)
-    assert sorted(order) == ["first", "last", "middle", "other", "source.dvc"]
+    assert sorted(order) == ["first", "last", "middle", "other", "source.dvc"]  # no stage reads what is kept
     assert order[:2] == ["source.dvc", "first"]
     assert order[-1] == "last"
 

@@ -1,0 +1,154 @@
+"""How the library is built: small rooms, one name for one thing, functions that fit a screen, a test for every module."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src" / "mfcp"
+MOST_AT_TOP, MOST_IN_A_FOLDER = 12, 16
+LINES, LINES_AT_MOST, PARAMETERS = 60, 80, 10
+LARGEST_FILE = 300_000  # bytes
+
+# Modules without a test file of their own, each with what tests them instead.
+UNMIRRORED: dict[str, str] = {}
+
+FOLDERS = sorted({path.parent for path in SRC.rglob("*.py")})
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SRC.rglob("*.py"))}
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The modules right in a folder."""
+    return [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+
+
+def package_of(path: Path) -> str:
+    """The top-level package that a module lies in, or its own name."""
+    return path.relative_to(SRC).parts[0]
+
+
+def repeated(names: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def test_the_top_of_the_library_is_small() -> None:
+    assert len(list(SRC.glob("*.py"))) <= MOST_AT_TOP
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(SRC)))
+def test_a_folder_is_taken_in_at_a_glance(folder: Path) -> None:
+    assert len(files_of(folder)) <= MOST_IN_A_FOLDER
+
+
+def test_no_two_files_of_a_package_have_one_name() -> None:
+    assert not repeated([(package_of(path), path.stem) for folder in FOLDERS for path in files_of(folder)])
+
+
+def test_no_two_classes_of_a_package_have_one_name() -> None:
+    names = [
+        (package_of(path), node.name)
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert not repeated(names)
+
+
+def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    return [
+        (path, node)
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def reason_above(path: Path, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The comment right above a function and its decorators."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)]) - 2
+    comment = []
+    while first >= 0 and lines[first].lstrip().startswith("#"):
+        comment.append(lines[first].strip())
+        first -= 1
+    return " ".join(reversed(comment))
+
+
+def test_a_long_function_says_why_and_none_is_longer_than_a_page() -> None:
+    for path, function in functions():
+        lines = (function.end_lineno or 0) - function.lineno + 1
+        where = f"{path.relative_to(ROOT)}: {function.name} has {lines} lines"
+        assert lines <= LINES_AT_MOST, where
+        assert lines <= LINES or f"Over {LINES} lines:" in reason_above(path, function), where
+
+
+def test_a_function_with_many_positional_parameters_says_why() -> None:
+    for path, function in functions():
+        count = len(function.args.posonlyargs) + len(function.args.args)
+        where = f"{path.relative_to(ROOT)}: {function.name} has {count} positional parameters"
+        assert count <= PARAMETERS or f"Over {PARAMETERS} positional parameters:" in reason_above(path, function), where
+
+
+def test_every_module_has_a_test_of_its_own_or_a_reason() -> None:
+    mirrored = {path: ROOT / "tests" / path.parent.relative_to(SRC) / f"test_{path.name}" for path in TREES}
+    without = {
+        str(path.relative_to(SRC))
+        for path, test in mirrored.items()
+        if path.name != "__init__.py" and not test.exists()
+    }
+    assert without == set(UNMIRRORED), "write the module's test, or say in UNMIRRORED what tests it"
+    assert len(UNMIRRORED) <= 30
+
+
+def test_every_test_file_tests_something_that_is_there() -> None:
+    """A mirrored test whose module has moved or gone is found."""
+    packages = {path.relative_to(SRC) for path in FOLDERS}
+    for test in sorted((ROOT / "tests").rglob("test_*.py")):
+        folder = test.parent.relative_to(ROOT / "tests")
+        assert folder in packages or folder.parts[0] in ("flows", "benchmarks"), f"{test}: mirrors no package of mfcp"
+
+
+def test_a_section_of_settings_is_called_settings() -> None:
+    """The word rule is left to decision rules."""
+    assert not [
+        node.name
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Rules")
+    ]
+
+
+def test_array_types_have_one_definition() -> None:
+    aliases = [
+        (path, node.targets[0].id)
+        for path, tree in TREES.items()
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if re.match(r"NDArray\[np\.(float64|int64|bool_|str_)\]", ast.unparse(node.value))
+    ]
+    assert {path.name for path, _ in aliases} == {"arrays.py"}
+
+
+def tracked() -> list[Path]:
+    output = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in output.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_tracked_file_is_empty_or_large() -> None:
+    """Large results belong to DVC; an empty file is left over from something."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in tracked()}
+    assert not [name for name, size in sizes.items() if size == 0 and not name.endswith("py.typed")]
+    assert not [name for name, size in sizes.items() if size > LARGEST_FILE]
+
+
+def test_imports_are_absolute() -> None:
+    for path, tree in TREES.items():
+        assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level], path
