@@ -22,7 +22,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench paper ui flow schedule platform lock
+.PHONY: help setup run test check lint bench paper ui flow schedule platform lock
 .DELETE_ON_ERROR:
 
 help: ## list these commands
@@ -34,8 +34,11 @@ run: $(VENV)/.ready ## run the pipeline on the default data and print the compar
 	@dvc repro
 	@mfcp table data/reports/metrics.json
 
-test: lint ## lint, types, and all tests
-	@python -m pytest -n 2 --dist loadgroup
+test: lint ## lint, types, and all tests; prints the 25 slowest
+	@python -m pytest -n 2 --dist loadgroup --durations 25
+
+check: lint ## lint, types, and the fast tests of what has changed since the last commit (SINCE=REVISION: since that)
+	@python -m pytest -n 2 --dist loadgroup -m "not slow and not long" $$(python tests/affected.py $(SINCE))
 
 lint: $(VENV)/.ready ## ruff and mypy
 	@ruff check .

@@ -1,4 +1,4 @@
-"""How the library is built: small rooms, one name for one thing, functions that fit a screen, a test for every module."""
+"""How the library is built: small rooms, one name for one thing, short functions, a test for every module."""
 
 from __future__ import annotations
 

@@ -1,0 +1,96 @@
+"""Draws docs/architecture.svg from the layers of tests/test_layers.py: `python tests/architecture.py` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "architecture.svg"
+
+# The way of a log row: the units that it passes, by package and unit. Numbers are those of docs/architecture.md.
+WAY = {
+    ("mfcp.data", "sources"): 1, ("mfcp.data", "log"): 2, ("mfcp.data", "pool"): 3, ("mfcp", "study"): 4,
+    ("mfcp.tasks", "features"): 4, ("mfcp", "predictors"): 5, ("mfcp", "methods"): 5, ("mfcp", "evaluation"): 6,
+    ("mfcp", "release"): 7, ("mfcp.platform", "deciding"): 8, ("mfcp", "rules"): 8, ("mfcp.matching", "planning"): 8,
+    ("mfcp.platform", "intake"): 9,
+}  # fmt: skip
+
+# What a line of mfcp is for, by one of its units.
+CAPTIONS = {
+    "cli": "the command mfcp", "commands": "one file per sub-command", "stages": "one file per DVC stage",
+    "paper": "the study; measured training runs", "platform": "a platform that trains, decides and promotes",
+    "release": "one trained method on all clusters", "settings": "params.yaml; MLflow",
+    "evaluation": "metrics, comparisons, figures", "methods": "how predictors are trained",
+    "rules": "predictions, decisions, settings and splits", "data": "logs, and the task pool made of them",
+    "emulator": "a platform that writes logs", "matching": "the solvers; graphs, features, seconds",
+}  # fmt: skip
+
+Layers = Mapping[str, Sequence[set[str]]]
+
+_HEIGHT, _GAP, _CHARACTER, _PAD, _MARGIN = 26, 8, 7.2, 18, 16
+
+
+def picture(layers: Layers) -> str:
+    """The SVG: the layers of mfcp on the left, those inside its layered packages on the right.
+
+    Args:
+        layers: package → its units by layer, lowest first, as `LAYERS` of tests/test_layers.py.
+    """
+    boxes: list[str] = []
+    left = _stack(boxes, "mfcp", layers["mfcp"], _MARGIN, 40, "what a line imports lies in lower lines")
+    x, y, right = left[0] + 60, 40.0, 0.0
+    for package in (name for name in layers if name != "mfcp"):
+        width, bottom = _stack(boxes, package, layers[package], x, y, "")
+        right, y = max(right, width), bottom + 34
+    width, height = right + _MARGIN, max(left[1], y - 34) + _MARGIN
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}" font-family="sans-serif" font-size="13">'
+    )
+    return "\n".join([head, f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>', *boxes, "</svg>", ""])
+
+
+def _stack(
+    boxes: list[str], package: str, layers: Sequence[set[str]], x: float, y: float, note: str
+) -> tuple[float, float]:
+    """Add a package's layers, highest first; the right end and the lower end of what was drawn."""
+    title = f'<text x="{x}" y="{y - 14}" font-weight="bold">{package}</text>'
+    boxes.append(title + (f'<text x="{x + 60}" y="{y - 14}" fill="#666">{escape(note)}</text>' if note else ""))
+    widest = x
+    for units in reversed(layers):
+        end = x
+        for unit in sorted(units):
+            width = len(unit) * _CHARACTER + _PAD
+            boxes.append(_box(unit, WAY.get((package, unit)), end, y, width))
+            end += width + _GAP
+        caption = next((CAPTIONS[unit] for unit in units if package == "mfcp" and unit in CAPTIONS), "")
+        if caption:
+            boxes.append(
+                f'<text x="{end + 6:.1f}" y="{y + 17:.1f}" fill="#666" font-size="12">{escape(caption)}</text>'
+            )
+            end += 6 + 6.2 * len(caption)
+        widest, y = max(widest, end - _GAP), y + _HEIGHT + _GAP
+    return widest, y - _GAP
+
+
+def _box(unit: str, number: int | None, x: float, y: float, width: float) -> str:
+    """One unit, with its number on the way of a log row where it has one."""
+    fill, stroke = ("#fff1de", "#d9822b") if number else ("#eef3f8", "#7b93ad")
+    box = (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_HEIGHT}" rx="5" fill="{fill}" stroke="{stroke}"/>'
+        f'<text x="{x + width / 2:.1f}" y="{y + 17.5:.1f}" text-anchor="middle">{unit}</text>'
+    )
+    if number is None:
+        return box
+    return box + (
+        f'<circle cx="{x + width - 1:.1f}" cy="{y + 1:.1f}" r="8.5" fill="#d9822b"/>'
+        f'<text x="{x + width - 1:.1f}" y="{y + 5:.1f}" text-anchor="middle" fill="white" font-size="11">'
+        f"{number}</text>"
+    )
+
+
+if __name__ == "__main__":
+    from test_layers import LAYERS
+
+    PICTURE.write_text(picture(LAYERS), encoding="utf-8")
