@@ -102,7 +102,7 @@ def _orders(problem: MatchingProblem, fastest: Floats) -> Iterator[Ints]:
 
 def _lister(problem: MatchingProblem) -> Callable[[Ints, float, float], Ints | None]:
     """(order, thrift, price of reliability) -> plan; at price inf reliability comes first, all else between equals."""
-    from mfcp.matching.kernels.list_schedule import construct
+    from mfcp.matching.kernels.list_schedule import Constraints, construct
 
     (M, N), weights, R = problem.T.shape, problem.objective, len(problem.capacities)
     use, limit = np.zeros((R, N, M)), np.zeros((R, M))
@@ -111,21 +111,20 @@ def _lister(problem: MatchingProblem) -> Callable[[Ints, float, float], Ints | N
     times, reliabilities = np.ascontiguousarray(problem.T.T), np.ascontiguousarray(problem.A.T)
     longest = max(float(times[np.isfinite(times)].max()), 1e-300)
     none = np.zeros((0, 0))
-    given = (
+    constraints = Constraints(
         none if problem.cost is None or not weights.cost else np.ascontiguousarray(problem.cost.T),
         np.zeros(M) if problem.backlog is None else np.ascontiguousarray(problem.backlog),
         none if problem.zeta is None else problem.zeta,
         np.zeros(0) if problem.deadline is None else np.ascontiguousarray(problem.deadline),
         use,
         limit,
-        SLACK,
     )
 
     def listed(order: Ints, thrift: float, price: float) -> Ints | None:
         plan = np.full(N, -1)
         scale = np.array([weights.makespan, weights.total_time + thrift * weights.makespan, weights.cost])
         first = (scale, price) if np.isfinite(price) else (scale * 1e-12 / longest, 1.0)
-        done = construct(times, reliabilities, order, *first, *given, plan)
+        done = construct(times, reliabilities, order, *first, constraints, SLACK, plan)
         return plan if done else None
 
     return listed

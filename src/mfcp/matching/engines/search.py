@@ -66,7 +66,7 @@ class Search(Engine):
         rounds = problem.take(possible)
         fit = None if price is None else price[possible]
         level = rounds.gamma if price is not None else rounds.gamma - SLACK * (1 - 1e-3)
-        regret, floor, q = _priced(rounds, fit)
+        reduced, floor, q = _priced(rounds, fit)
         # Prices may bound nothing, but a charge must be more than that.
         unit = np.where(floor > 0.0, floor, bound[possible])
         charge = 4.0 * (q + unit) if fit is None else fit
@@ -74,7 +74,7 @@ class Search(Engine):
         zeta = np.zeros((0, 0)) if rounds.zeta is None else rounds.zeta
         plans, value, proven = np.full((len(T), N), -1), np.empty(len(T)), np.zeros(len(T), bool)
         kicks = min(self.effort * M // (N * (M * M + N)), _KICKS * N)
-        given = (T, A, zeta, level * N, charge / N, fit is None, regret, floor)
+        given = (T, A, zeta, level * N, charge / N, fit is None, reduced, floor)
 
         def work(first: int, last: int) -> None:
             search_range(*given, kicks, self.budget, first, last, plans, value, proven)
@@ -89,7 +89,7 @@ class Search(Engine):
 def _priced(problem: MatchingProblem, price: Floats | None) -> tuple[Floats, Floats, Floats]:
     """Regrets (B, N, M) of pairs, bounds (B,) and prices q (B,) of mean reliability, from the relaxed problem.
 
-    Every plan's value is at least bound + Σ_j regret. Under parallel execution the times count at each cluster's
+    Every plan's value is at least bound + Σ_j reduced. Under parallel execution the times count at each cluster's
     lowest factor.
     """
     import torch

@@ -1,12 +1,15 @@
 # mypy: allow-untyped-defs, allow-untyped-decorators
 """Plans of many rounds of tens of tasks, compiled: iterated local search, then an implicit enumeration that proves.
 
-With prices p of clusters and q of reliability, a pair costs r_ij = p_i t_ij - q a_ij / N - min_k (…), at least 0, and
-every plan's value is at least bound + Σ_j r: so a plan that beats the best one known spends less than their difference
-on deviations from the cheapest clusters. Such deviation sets are few, and are looked at one by one, cheapest first.
+With dual prices p of clusters and q of reliability, a pair has the reduced cost r_ij = p_i t_ij - q a_ij / N -
+min_k (…), which is at least 0. The value of every plan is at least bound + Σ_j r_ij. So a plan that beats the best
+known one deviates from the cheapest clusters by less than the difference of the two values. Such sets of deviations
+are few; the enumeration looks at them one by one, cheapest first.
 """
 
 from __future__ import annotations
+
+from collections import namedtuple
 
 import numpy as np
 
@@ -18,6 +21,11 @@ prepare(__name__)
 _SMALLEST = 2e-3  # share of the bound that the first enumeration may spend; doubled until it proves
 _STERN = 1e3  # times the charge, where a descent was content to miss the reliability that it must reach
 _FIRST = 10  # of the descents, one in so many comes before the enumeration: a good value to start from is all it takes
+
+
+# One round: times and reliabilities (N, M), factors of parallel execution, the least Σ_j a, the charge of each missing
+# unit of it, whether a plan must reach it, the reduced costs (N, M), and the bound of `search_range`.
+_Round = namedtuple("_Round", ["T", "A", "zeta", "need", "charge", "hard", "reduced", "bound"])
 
 
 @kernel
@@ -71,8 +79,9 @@ def _list(T, A, order, zeta, price, thrift, plan, load, count):
 
 
 @kernel
-def _start(T, A, zeta, need, charge, hard, plan, load, count):
+def _start(given, plan, load, count):
     """The best of some list schedules into `plan`; its value. With `hard` all reach `need`, at a bisected price."""
+    T, A, zeta, need, charge, hard = given.T, given.A, given.zeta, given.need, given.charge, given.hard
     N = len(T)
     trial = np.empty(N, np.int64)
     fastest = np.empty(N)
@@ -104,11 +113,22 @@ def _start(T, A, zeta, need, charge, hard, plan, load, count):
 
 
 @kernel
-def _descend(T, A, zeta, keep, need, charge, plan, load, count, reached):
+def _over_others(busy, i, k, span):
+    """The larger of `span` and the busy seconds of every cluster but i and k."""
+    for c in range(len(busy)):
+        if c != i and c != k:
+            span = max(span, busy[c])
+    return span
+
+
+# Over 60 lines: moves and swaps share one best candidate, and splitting them would pass a dozen values back and forth.
+@kernel
+def _descend(given, charge, keep, plan, load, count, reached):
     """(value, Σ_j a) after moves and swaps, the best first, until none lowers makespan + charge · missing Σ_j a.
 
-    While nothing is missing only those that touch the busiest cluster can lower it.
+    While nothing is missing, only those that touch the busiest cluster can lower it.
     """
+    T, A, zeta, need = given.T, given.A, given.zeta, given.need
     N, M = T.shape
     busy = np.empty(M)
     while True:
@@ -132,9 +152,7 @@ def _descend(T, A, zeta, keep, need, charge, plan, load, count, reached):
                 span = max(left, _busy(zeta, k, load[k] + T[j, k], count[k] + 1))
                 if span + missing >= least:
                     continue
-                for c in range(M):
-                    if c != i and c != k:
-                        span = max(span, busy[c])
+                span = _over_others(busy, i, k, span)
                 if span + missing < least:
                     least, first, second, to = span + missing, j, -1, k
         for j in range(N):
@@ -156,9 +174,7 @@ def _descend(T, A, zeta, keep, need, charge, plan, load, count, reached):
                 missing = charge * max(need - reached - A[j, k] - A[other, i] + A[j, i] + A[other, k], 0.0)
                 if span + missing >= least:
                     continue
-                for c in range(M):
-                    if c != i and c != k:
-                        span = max(span, busy[c])
+                span = _over_others(busy, i, k, span)
                 if span + missing < least:
                     least, first, second, to = span + missing, j, other, k
         if first < 0:
@@ -182,24 +198,25 @@ def _put(T, A, plan, load, count, j, to):
 
 
 @kernel
-def _kick(T, A, zeta, pairs, need, charge, hard, kicks, most, regret, bound, best, plan, state):
+def _kick(given, pairs, kicks, most, best, plan, state):
     """Improve `plan` of value `best` by descents from kicked copies, in place; its value.
 
     A kick puts two to four tasks anywhere that is not ruled out: a pair with bound + r >= the best value is in no
     better plan.
     """
+    T, A, need, hard, reduced, bound = given.T, given.A, given.need, given.hard, given.reduced, given.bound
     N, M = T.shape
     keep = np.empty((N, M), np.bool_)
     current, load, count = np.empty(N, np.int64), np.empty(M), np.empty(M, np.int64)
     for j in range(N):
-        current[j] = regret[j].argmin()
+        current[j] = reduced[j].argmin()
     closed = np.inf
     for kick in range(-2, kicks):  # first from each task's cheapest cluster, then from the plan itself
         if best < closed:
             closed, kept = best, 0
             for j in range(N):
                 for i in range(M):
-                    keep[j, i] = bound + regret[j, i] < best and T[j, i] < best * most
+                    keep[j, i] = bound + reduced[j, i] < best and T[j, i] < best * most
                     if keep[j, i]:
                         pairs[kept, 0], pairs[kept, 1] = j, i
                         kept += 1
@@ -210,9 +227,9 @@ def _kick(T, A, zeta, pairs, need, charge, hard, kicks, most, regret, bound, bes
                 chosen = random_below(state, kept)
                 current[pairs[chosen, 0]] = pairs[chosen, 1]
         reached = _totals(T, A, current, load, count)
-        value, reached = _descend(T, A, zeta, keep, need, charge, current, load, count, reached)
+        value, reached = _descend(given, given.charge, keep, current, load, count, reached)
         if hard and reached < need:
-            value, reached = _descend(T, A, zeta, keep, need, _STERN * charge, current, load, count, reached)
+            value, reached = _descend(given, _STERN * given.charge, keep, current, load, count, reached)
         if value <= best and (reached >= need or not hard):
             best = value
             plan[:] = current
@@ -222,24 +239,25 @@ def _kick(T, A, zeta, pairs, need, charge, hard, kicks, most, regret, bound, bes
 
 
 @kernel
-def _deviations(T, A, lowest, regret, base, bound, best):
+def _deviations(given, lowest, base, best):
     """Pairs that a plan better than `best` may have besides the cheapest, cheapest first, and what is left after each.
 
     Returns:
         task, cluster, r (P,); total and rate (P + 1, M + 1): how much the load of each cluster, and what Σ_j a lacks,
         can still fall by pairs from each on, at all and per unit of r.
     """
+    T, A, reduced, bound = given.T, given.A, given.reduced, given.bound
     N, M = T.shape
     count = 0
     for j in range(N):
         for i in range(M):
-            count += i != base[j] and bound + regret[j, i] < best
+            count += i != base[j] and bound + reduced[j, i] < best
     task, cluster, cost = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
     at = 0
     for j in range(N):
         for i in range(M):
-            if i != base[j] and bound + regret[j, i] < best:
-                task[at], cluster[at], cost[at] = j, i, regret[j, i]
+            if i != base[j] and bound + reduced[j, i] < best:
+                task[at], cluster[at], cost[at] = j, i, reduced[j, i]
                 at += 1
     order = np.argsort(cost)
     task, cluster, cost = task[order], cluster[order], cost[order]
@@ -255,19 +273,41 @@ def _deviations(T, A, lowest, regret, base, bound, best):
 
 
 @kernel
-def _enumerate(T, A, zeta, regret, bound, need, charge, hard, budget, best, plan):
+def _may_improve(given, load, lack, lowest, total, rate, best, left):
+    """Whether the pairs that are left can bring every load below `best` and, where it must, Σ_j a to `need`.
+
+    Args:
+        given, load, lack: the round, the loads (M,) and what Σ_j a lacks.
+        lowest: (M,) least factor of each cluster's summed time.
+        total, rate: (M + 1,) see `_deviations`.
+        best: value to beat.
+        left: reduced cost that may still be spent.
+    """
+    for i in range(len(load)):
+        over = lowest[i] * load[i] - best
+        if over >= 0.0 and (over >= total[i] or over >= left * rate[i]):
+            return False
+    M = len(load)
+    return not (given.hard and lack > 0.0 and (lack > total[M] or lack > left * rate[M]))
+
+
+# Over 60 lines: one search over an explicit stack; a recursion would be shorter, but not compile to a loop.
+@kernel
+def _enumerate(given, budget, best, plan):
     """(value, whether proven): every plan within reach of `best` is looked at, or `budget` of them.
 
     `plan` is replaced where a better one is found.
     """
+    T, A, zeta, need, charge, hard = given.T, given.A, given.zeta, given.need, given.charge, given.hard
+    reduced, bound = given.reduced, given.bound
     N, M = T.shape
     lowest = np.ones(M)
     for i in range(M if len(zeta) else 0):
         lowest[i] = zeta[i, 1:].min()
     base, load, count = np.empty(N, np.int64), np.empty(M), np.empty(M, np.int64)
     for j in range(N):
-        base[j] = regret[j].argmin()
-    task, cluster, cost, total, rate = _deviations(T, A, lowest, regret, base, bound, best)
+        base[j] = reduced[j].argmin()
+    task, cluster, cost, total, rate = _deviations(given, lowest, base, best)
     P = len(task)
     taken, spent = np.empty(P + 1, np.int64), np.zeros(P + 2)
     limit = min(_SMALLEST * bound, best - bound) if bound > 0.0 else best - bound  # doubling must get somewhere
@@ -284,14 +324,7 @@ def _enumerate(T, A, zeta, regret, bound, need, charge, hard, budget, best, plan
         while True:
             left = min(limit, best - bound) - spent[depth]
             go = at < P and cost[at] < left
-            if go:
-                for i in range(M):
-                    over = lowest[i] * load[i] - best
-                    go = go and not (over >= 0.0 and (over >= total[at, i] or over >= left * rate[at, i]))
-                lack = need - reached
-                if hard:
-                    go = go and not (lack > 0.0 and (lack > total[at, M] or lack > left * rate[at, M]))
-            if go:
+            if go and _may_improve(given, load, need - reached, lowest, total[at], rate[at], best, left):
                 j = task[at]
                 if free[j]:
                     reached += _put(T, A, current, load, count, j, cluster[at])
@@ -322,12 +355,13 @@ def _enumerate(T, A, zeta, regret, bound, need, charge, hard, budget, best, plan
         limit *= 2.0
 
 
+# Over 10 positional parameters: a signature of plain arrays compiles the kernel when its module is imported.
 @kernel(
     "void(f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], b1, f8[:,:,::1], f8[::1], i8, i8, i8, i8,"
     " i8[:,::1], f8[::1], b1[::1])",
 )
 def search_range(
-    T, A, zeta, need, charge, hard, regret, bound, kicks, budget, first, last, plan, value, proven
+    T, A, zeta, need, charge, hard, reduced, bound, kicks, budget, first, last, plan, value, proven
 ):  # fmt: skip
     """Plans for the rounds first … last - 1, into plan, value, proven.
 
@@ -338,7 +372,7 @@ def search_range(
         need: (B,) least Σ_j a.
         charge: (B,) of each missing unit of it; with `hard` only on the way.
         hard: whether a plan must reach `need`; the rounds are then such that one does.
-        regret: (B, N, M) r, inf where not allowed.
+        reduced: (B, N, M) reduced costs r, inf where not allowed.
         bound: (B,) such that every plan's value is at least bound + Σ_j r.
         kicks: descents after the enumeration where it did not prove; a part of that before it.
         budget: plans that the enumeration may look at.
@@ -350,14 +384,12 @@ def search_range(
     for b in range(first, last):
         state[0] = np.uint64(88172645463325252)
         most = np.inf if len(zeta) else 1.0
-        best = _start(T[b], A[b], zeta, need[b], charge[b], hard, plan[b], load, count)
-        given = (T[b], A[b], zeta, pairs, need[b], charge[b], hard)
-        best = _kick(*given, kicks // _FIRST, most, regret[b], bound[b], best, plan[b], state)
+        given = _Round(T[b], A[b], zeta, need[b], charge[b], hard, reduced[b], bound[b])
+        best = _start(given, plan[b], load, count)
+        best = _kick(given, pairs, kicks // _FIRST, most, best, plan[b], state)
         proven[b] = False
         if budget:
-            best, proven[b] = _enumerate(
-                T[b], A[b], zeta, regret[b], bound[b], need[b], charge[b], hard, budget, best, plan[b]
-            )
+            best, proven[b] = _enumerate(given, budget, best, plan[b])
         if not proven[b]:
-            best = _kick(*given, kicks, most, regret[b], bound[b], best, plan[b], state)
+            best = _kick(given, pairs, kicks, most, best, plan[b], state)
         value[b] = best

@@ -1,13 +1,14 @@
 # mypy: allow-untyped-defs, allow-untyped-decorators
-"""Local search under the expected cost of `expected.py`, compiled: moves, swaps and kicks, round by round.
+"""Local search under the expected cost of `mfcp.matching.expected`, compiled: moves, swaps and kicks, round by round.
 
-A cluster's state is the mean and variance of its summed times and its number of tasks, a plan's besides that the sum
-of mean reliabilities and of their variances. Formulas and clippings are those of `expected.py`.
+The state of a cluster is the mean and the variance of its summed times, and its number of tasks. The state of a plan
+adds the sum of mean reliabilities and the sum of their variances. Formulas and clippings are those of `expected`.
 """
 
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 
 import numpy as np
 
@@ -18,6 +19,17 @@ prepare(__name__)
 
 _STERN = 1e4  # times the charge, where a descent was content to miss a constraint
 _LARGE = 200  # tasks above which only moves that a linear model likes are tried, one by one
+
+
+# Moments of every pair of a round, each (N, M): time and its variance, reliability and its variance.
+_Pairs = namedtuple("_Pairs", ["time", "variance", "A", "a_variance"])
+
+# What a plan costs: factors of parallel execution, unit of makespans, number of tasks, gamma, and the quantile and the
+# charge of `improve_range`.
+_Terms = namedtuple("_Terms", ["zeta", "unit", "N", "gamma", "quantile", "charge"])
+
+# Sums of a plan: per cluster (M,) mean and variance of its load and number of tasks; (2,) of the reliabilities.
+_State = namedtuple("_State", ["load", "spread", "count", "sums"])
 
 
 @kernel
@@ -68,54 +80,57 @@ def _miss(reached, spread, N, gamma, quantile):
 
 
 @kernel
-def _put(time, variance, A, a_variance, plan, load, spread, count, sums, j, to):
+def _put(pairs, plan, state, j, to):
     """Move task j."""
     i = plan[j]
-    load[i] -= time[j, i]
-    load[to] += time[j, to]
-    spread[i] -= variance[j, i]
-    spread[to] += variance[j, to]
-    count[i] -= 1
-    count[to] += 1
-    sums[0] += A[j, to] - A[j, i]
-    sums[1] += a_variance[j, to] - a_variance[j, i]
+    state.load[i] -= pairs.time[j, i]
+    state.load[to] += pairs.time[j, to]
+    state.spread[i] -= pairs.variance[j, i]
+    state.spread[to] += pairs.variance[j, to]
+    state.count[i] -= 1
+    state.count[to] += 1
+    state.sums[0] += pairs.A[j, to] - pairs.A[j, i]
+    state.sums[1] += pairs.a_variance[j, to] - pairs.a_variance[j, i]
     plan[j] = to
 
 
 @kernel
-def _totals(time, variance, A, a_variance, plan, load, spread, count, sums):
-    load[:], spread[:], count[:], sums[:] = 0.0, 0.0, 0, 0.0
+def _totals(pairs, plan, state):
+    """The state of a plan from its pairs."""
+    state.load[:], state.spread[:], state.count[:], state.sums[:] = 0.0, 0.0, 0, 0.0
     for j in range(len(plan)):
         i = plan[j]
-        load[i] += time[j, i]
-        spread[i] += variance[j, i]
-        count[i] += 1
-        sums[0] += A[j, i]
-        sums[1] += a_variance[j, i]
+        state.load[i] += pairs.time[j, i]
+        state.spread[i] += pairs.variance[j, i]
+        state.count[i] += 1
+        state.sums[0] += pairs.A[j, i]
+        state.sums[1] += pairs.a_variance[j, i]
 
 
 @kernel
-def _cost(load, spread, count, sums, zeta, unit, N, gamma, quantile, charge):
-    return _span(load, spread, count, zeta) / unit + charge * _miss(sums[0], sums[1], N, gamma, quantile)
+def _cost(state, terms):
+    """Expected makespan in units, plus the charge times the expected shortfall."""
+    missing = _miss(state.sums[0], state.sums[1], terms.N, terms.gamma, terms.quantile)
+    return _span(state.load, state.spread, state.count, terms.zeta) / terms.unit + terms.charge * missing
 
 
 @kernel
-def _floor(load, count, sums, zeta, unit, N, gamma, charge):
+def _floor(state, terms):
     """What `_cost` is never below: the largest mean load and the shortfall of the mean (Jensen)."""
+    load, zeta = state.load, terms.zeta
     top = 0.0
     for i in range(len(load)):
-        top = max(top, load[i] * zeta[i, count[i]] if len(zeta) else load[i])
-    return top / unit + charge * max(gamma - sums[0] / N, 0.0)
+        top = max(top, load[i] * zeta[i, state.count[i]] if len(zeta) else load[i])
+    return top / terms.unit + terms.charge * max(terms.gamma - state.sums[0] / terms.N, 0.0)
 
 
 @kernel
-def _descend(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, plan, load, spread, count, sums):
+def _descend(pairs, terms, plan, state):
     """The cost after moves and swaps, each taken as soon as it helps, until none does."""
+    time = pairs.time
     N, M = time.shape
-    given = (time, variance, A, a_variance, plan, load, spread, count, sums)
-    weights = (zeta, unit, N, gamma)
-    _totals(*given)
-    cost = _cost(load, spread, count, sums, *weights, quantile, charge)
+    _totals(pairs, plan, state)
+    cost = _cost(state, terms)
     quiet, j = 0, 0
     while quiet < N:  # tasks looked at in vain, one after another
         found = False
@@ -123,81 +138,88 @@ def _descend(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge,
             i = plan[j]
             if k == i or time[j, k] == np.inf:
                 continue
-            _put(*given, j, k)
-            if _floor(load, count, sums, *weights, charge) < cost:
-                now = _cost(load, spread, count, sums, *weights, quantile, charge)
+            _put(pairs, plan, state, j, k)
+            if _floor(state, terms) < cost:
+                now = _cost(state, terms)
                 if now < cost - 1e-12:
                     cost, found = now, True
                     continue
-            _put(*given, j, i)
+            _put(pairs, plan, state, j, i)
         for other in range(j + 1, N):
             i, k = plan[j], plan[other]
             if i == k or time[j, k] == np.inf or time[other, i] == np.inf:
                 continue
-            _put(*given, j, k)
-            _put(*given, other, i)
-            if _floor(load, count, sums, *weights, charge) < cost:
-                now = _cost(load, spread, count, sums, *weights, quantile, charge)
+            _put(pairs, plan, state, j, k)
+            _put(pairs, plan, state, other, i)
+            if _floor(state, terms) < cost:
+                now = _cost(state, terms)
                 if now < cost - 1e-12:
                     cost, found = now, True
                     continue
-            _put(*given, other, k)
-            _put(*given, j, i)
+            _put(pairs, plan, state, other, k)
+            _put(pairs, plan, state, j, i)
         quiet = 0 if found else quiet + 1
         j = (j + 1) % N
-    _totals(*given)  # rounding of the updates
-    return _cost(load, spread, count, sums, *weights, quantile, charge)
+    _totals(pairs, plan, state)  # without the rounding of the updates
+    return _cost(state, terms)
 
 
 @kernel
-def _polish(time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, plan, load, spread, count, sums):
-    """As `_descend` for many tasks: only moves that the derivative of the cost promises something of."""
+def _slopes(terms, state, cost, by_load, by_spread):
+    """Derivatives of the cost by differences: in the loads and variances into the arrays; that in Σ a is returned."""
+    for i in range(len(by_load)):
+        for values, slope in ((state.load, by_load), (state.spread, by_spread)):
+            step = 1e-6 * (values[i] + 1e-300)
+            values[i] += step
+            slope[i] = (_cost(state, terms) - cost) / step
+            values[i] -= step
+    step = 1e-6 * terms.N
+    state.sums[0] += step
+    by_sum = (_cost(state, terms) - cost) / step
+    state.sums[0] -= step
+    return by_sum
+
+
+@kernel
+def _polish(pairs, terms, plan, state):
+    """As `_descend` for many tasks: only the moves that the derivative of the cost likes are tried."""
+    time, variance, A = pairs.time, pairs.variance, pairs.A
     N, M = time.shape
-    given = (time, variance, A, a_variance, plan, load, spread, count, sums)
-    weights = (zeta, unit, N, gamma, quantile, charge)
-    _totals(*given)
-    cost = _cost(load, spread, count, sums, *weights)
-    by_load, by_spread = np.empty(M), np.empty(M)
+    _totals(pairs, plan, state)
+    cost = _cost(state, terms)
+    by_load, by_spread, by_sum = np.empty(M), np.empty(M), 0.0
     for _ in range(20):
         start, taken = cost, M
         for j in range(N):
-            if taken >= M:  # derivatives by differences, anew after some moves
+            if taken >= M:  # anew after some moves
                 taken = 0
-                for i in range(M):
-                    for values, slope in ((load, by_load), (spread, by_spread)):
-                        step = 1e-6 * (values[i] + 1e-300)
-                        values[i] += step
-                        slope[i] = (_cost(load, spread, count, sums, *weights) - cost) / step
-                        values[i] -= step
-                step = 1e-6 * N
-                sums[0] += step
-                by_sum = (_cost(load, spread, count, sums, *weights) - cost) / step
-                sums[0] -= step
+                by_sum = _slopes(terms, state, cost, by_load, by_spread)
             i = plan[j]
             best, gain = -1, -1e-12
-            own = by_load[i] * time[j, i] + by_spread[i] * variance[j, i] + by_sum * A[j, i]
+            here = by_load[i] * time[j, i] + by_spread[i] * variance[j, i] + by_sum * A[j, i]
             for k in range(M):
                 if k == i or time[j, k] == np.inf:
                     continue
-                change = by_load[k] * time[j, k] + by_spread[k] * variance[j, k] + by_sum * A[j, k] - own
+                change = by_load[k] * time[j, k] + by_spread[k] * variance[j, k] + by_sum * A[j, k] - here
                 if change < gain:
                     best, gain = k, change
             if best < 0:
                 continue
-            _put(*given, j, best)
-            now = _cost(load, spread, count, sums, *weights)
+            _put(pairs, plan, state, j, best)
+            now = _cost(state, terms)
             if now < cost - 1e-12:
                 cost = now
                 taken += 1
             else:
-                _put(*given, j, i)
-        _totals(*given)
-        cost = _cost(load, spread, count, sums, *weights)
+                _put(pairs, plan, state, j, i)
+        _totals(pairs, plan, state)
+        cost = _cost(state, terms)
         if start - cost <= 1e-7 * start:
             break
     return cost
 
 
+# Over 10 positional parameters: a signature of plain arrays compiles the kernel when its module is imported.
 @kernel(
     "void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8, f8[::1], i8, i8, i8,"
     " i8[:,::1], f8[::1], b1[::1])",
@@ -218,26 +240,23 @@ def improve_range(
         plan, value, held: (B, N), (B,), (B,).
     """
     N, M = time.shape[1:]
-    load, spread, count, sums = np.empty(M), np.empty(M), np.empty(M, np.int64), np.empty(2)
-    state = np.empty(1, np.uint64)
+    state = _State(np.empty(M), np.empty(M), np.empty(M, np.int64), np.empty(2))
+    random = np.empty(1, np.uint64)
     for b in range(first, last):
-        state[0] = np.uint64(88172645463325252)
-        given = (time[b], variance[b], A[b], a_variance[b], zeta, gamma[b], unit[b], quantile)
-        arrays = (load, spread, count, sums)
+        random[0] = np.uint64(88172645463325252)
+        pairs = _Pairs(time[b], variance[b], A[b], a_variance[b])
         current = plan[b].copy()
         value[b], held[b] = np.inf, False
         for kick in range(-1, kicks if N <= _LARGE else 0):
             if kick >= 0:
-                for _ in range(2 + random_below(state, 3)):
-                    j, i = random_below(state, N), random_below(state, M)
+                for _ in range(2 + random_below(random, 3)):
+                    j, i = random_below(random, N), random_below(random, M)
                     if time[b, j, i] < np.inf:
                         current[j] = i
             for stern in (1.0, _STERN):
-                if N <= _LARGE:
-                    cost = _descend(*given, stern * charge[b], current, *arrays)
-                else:
-                    cost = _polish(*given, stern * charge[b], current, *arrays)
-                met = quantile < 0.0 or _miss(sums[0], sums[1], N, gamma[b], quantile) <= 0.0
+                terms = _Terms(zeta, unit[b], N, gamma[b], quantile, stern * charge[b])
+                cost = _descend(pairs, terms, current, state) if N <= _LARGE else _polish(pairs, terms, current, state)
+                met = quantile < 0.0 or _miss(state.sums[0], state.sums[1], N, gamma[b], quantile) <= 0.0
                 if (met and not held[b]) or (met == held[b] and cost < value[b] and (met or stern == 1.0)):
                     value[b], held[b] = cost, met
                     plan[b] = current
@@ -247,13 +266,46 @@ def improve_range(
 
 
 @kernel
-def _pays(mean, variance, own, own_variance, k, load, spread, count, zeta, unit, rest, enough):
+def _pays(mean, variance, time, time_variance, k, state, terms, rest, enough):
     """Whether the cost is below `enough` with a time of these moments on cluster k; `rest` is the shortfall's part."""
-    load[k] = mean + own
-    spread[k] = variance + own_variance
-    return _span(load, spread, count, zeta) / unit + rest < enough
+    state.load[k] = mean + time
+    state.spread[k] = variance + time_variance
+    return _span(state.load, state.spread, state.count, terms.zeta) / terms.unit + rest < enough
 
 
+@kernel
+def _least_saving(mean, variance, time, time_variance, k, state, terms, rest, enough, halvings):
+    """The least share of its time that a task must save on cluster k for the move to pay; nan where none is enough."""
+    if not _pays(mean, variance, 0.0, 0.0, k, state, terms, rest, enough):
+        return np.nan
+    low, high = 0.0, 1.0
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        left = 1.0 - middle
+        if _pays(mean, variance, left * time, left * left * time_variance, k, state, terms, rest, enough):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@kernel
+def _least_success(others, variance, a, span, terms, enough, halvings):
+    """The least success probability from which a move pays, at least `a`; nan where even 1 is not enough."""
+    makespan = span / terms.unit
+    if not makespan + terms.charge * _miss(others + 1.0, variance, terms.N, terms.gamma, -1.0) < enough:
+        return np.nan
+    low, high = a, 1.0
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        if makespan + terms.charge * _miss(others + middle, variance, terms.N, terms.gamma, -1.0) < enough:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+# Over 10 positional parameters: see `improve_range`.
 @kernel(
     "void(f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8, f8, f8, i8[::1], i8[::1], i8, f8, f8[:,:,::1])",
 )
@@ -272,9 +324,11 @@ def move_tasks(time, variance, A, a_variance, zeta, gamma, unit, charge, plan, t
             success with which it pays; nan where it cannot go, and where it never pays.
     """
     N, M = time.shape
+    pairs, terms = _Pairs(time, variance, A, a_variance), _Terms(zeta, unit, N, gamma, -1.0, charge)
     load, spread, count, sums = np.empty(M), np.empty(M), np.empty(M, np.int64), np.empty(2)
-    _totals(time, variance, A, a_variance, plan, load, spread, count, sums)
-    now = _cost(load, spread, count, sums, zeta, unit, N, gamma, -1.0, charge)
+    state = _State(load, spread, count, sums)
+    _totals(pairs, plan, state)
+    now = _cost(state, terms)
     enough = now - nothing * max(1.0, now)
     for at in range(len(tasks)):
         j = tasks[at]
@@ -293,32 +347,12 @@ def move_tasks(time, variance, A, a_variance, zeta, gamma, unit, charge, plan, t
             load[k], spread[k] = mean + t, var + v
             span = _span(load, spread, count, zeta)
             rest = charge * _miss(others + a, q, N, gamma, -1.0)
-            cost = span / unit + rest
-            value[0, k, at], value[1, k, at] = span, cost
-            if cost < enough:
+            value[0, k, at], value[1, k, at] = span, span / unit + rest
+            if span / unit + rest < enough:
                 value[2, k, at], value[3, k, at] = 0.0, a
             else:
-                where = (mean, var)
-                arrays = (k, load, spread, count, zeta, unit, rest, enough)
-                if _pays(*where, 0.0, 0.0, *arrays):
-                    low, high = 0.0, 1.0
-                    for _ in range(halvings):
-                        middle = 0.5 * (low + high)
-                        left = 1.0 - middle
-                        if _pays(*where, left * t, left * left * v, *arrays):
-                            high = middle
-                        else:
-                            low = middle
-                    value[2, k, at] = high
-                if span / unit + charge * _miss(others + 1.0, q, N, gamma, -1.0) < enough:
-                    low, high = a, 1.0
-                    for _ in range(halvings):
-                        middle = 0.5 * (low + high)
-                        if span / unit + charge * _miss(others + middle, q, N, gamma, -1.0) < enough:
-                            high = middle
-                        else:
-                            low = middle
-                    value[3, k, at] = high
+                value[2, k, at] = _least_saving(mean, var, t, v, k, state, terms, rest, enough, halvings)
+                value[3, k, at] = _least_success(others, q, a, span, terms, enough, halvings)
             load[k], spread[k] = mean, var
             count[k] -= 1
         load[home], spread[home] = home_load, home_spread

@@ -3,13 +3,34 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
 from mfcp.matching.kernels.compiling import kernel
 
 
+Constraints = namedtuple("Constraints", ["cost", "backlog", "zeta", "deadline", "use", "limit"])
+"""What a platform adds to a round, each array of the sizes that `construct` names."""
+
+
 @kernel
-def construct(times, reliabilities, order, weights, price, cost, backlog, zeta, deadline, use, limit, slack, plan):
+def _occupied(constraints, i, count, seconds):
+    """Busy seconds of cluster i with tasks of these summed seconds, `count` of them."""
+    return seconds * constraints.zeta[i, count] if len(constraints.zeta) else seconds
+
+
+@kernel
+def _fits(constraints, i, j, used, slack):
+    """Whether the capacities of cluster i have room for task j."""
+    fits = True
+    for r in range(len(constraints.use)):
+        fits = fits and used[r, i] + constraints.use[r, j, i] <= constraints.limit[r, i] * (1.0 + slack)
+    return fits
+
+
+@kernel
+def construct(times, reliabilities, order, weights, price, constraints, slack, plan):
     """Fill `plan` (N,) task by task; whether every task found a cluster where all constraints but reliability hold.
 
     The score of cluster i for task j is weights · (end of i, busy seconds added, cost) - price · a_ij, the end with j
@@ -21,38 +42,31 @@ def construct(times, reliabilities, order, weights, price, cost, backlog, zeta, 
         order: (N,) tasks, first to last.
         weights: (3,) of end, busy seconds and cost.
         price: of reliability.
-        cost: (N, M), or (0, 0) for none.
-        backlog: (M,).
-        zeta: (M, N + 1) or (0, 0) for tasks one after another.
-        deadline: (N,), or (0,) for none.
-        use, limit: (R, N, M) and (R, M) of the capacities.
+        constraints: cost (N, M), or (0, 0) for none; backlog (M,); zeta (M, N + 1), or (0, 0) for tasks one after
+            another; deadline (N,), or (0,) for none; use (R, N, M) and limit (R, M) of the capacities.
         slack: share of a limit or deadline that may be missed.
         plan: (N,) to fill; -1 where a task found no cluster.
     """
     N, M = times.shape
+    deadline, use, cost = constraints.deadline, constraints.use, constraints.cost
     summed, busy = np.zeros(M), np.zeros(M)
     count = np.zeros(M, np.int64)
     used = np.zeros((len(use), M))
     soonest = np.full(M, np.inf)  # earliest deadline on a cluster, where all its tasks end together
-    together, dated, priced = len(zeta) > 0, len(deadline) > 0, len(cost) > 0
+    together, dated, priced = len(constraints.zeta) > 0, len(deadline) > 0, len(cost) > 0
     for place in range(N):
         j = order[place]
         best, least = -1, np.inf
         for i in range(M):
             if times[j, i] == np.inf:
                 continue
-            occupied = summed[i] + times[j, i]
-            if together:
-                occupied *= zeta[i, count[i] + 1]
-            end = backlog[i] + occupied
+            occupied = _occupied(constraints, i, count[i] + 1, summed[i] + times[j, i])
+            end = constraints.backlog[i] + occupied
             if dated:
                 due = min(deadline[j], soonest[i]) if together else deadline[j]
                 if end > due * (1.0 + slack):
                     continue
-            fits = True
-            for r in range(len(use)):
-                fits = fits and used[r, i] + use[r, j, i] <= limit[r, i] * (1.0 + slack)
-            if not fits:
+            if not _fits(constraints, i, j, used, slack):
                 continue
             score = weights[0] * end + weights[1] * (occupied - busy[i]) - price * reliabilities[j, i]
             if priced:
@@ -64,9 +78,7 @@ def construct(times, reliabilities, order, weights, price, cost, backlog, zeta, 
             return False
         summed[best] += times[j, best]
         count[best] += 1
-        busy[best] = summed[best]
-        if together:
-            busy[best] *= zeta[best, count[best]]
+        busy[best] = _occupied(constraints, best, count[best], summed[best])
         if dated:
             soonest[best] = min(soonest[best], deadline[j])
         for r in range(len(use)):

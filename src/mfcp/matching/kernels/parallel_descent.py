@@ -1,13 +1,14 @@
 # mypy: allow-untyped-defs, allow-untyped-decorators
 """The steps of `parallel.solve_locally` for the CPU, compiled: one starting plan after another.
 
-`parallel.py` and `descent.py` define the algorithm and the tests hold this to their results. As in `compiled.py`, all
-kernels are in this one file and hold no Python lock.
+The modules `parallel` and `mirror_descent` of `mfcp.matching.relaxed` define the algorithm; tests hold these kernels to
+their results. The kernels do not hold the interpreter's lock.
 """
 
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 
 import numpy as np
 
@@ -16,6 +17,12 @@ from mfcp.matching.kernels.compiling import kernel, prepare
 prepare(__name__)
 
 _TINY = 1e-300
+
+# One round: times and reliabilities (M, N), gamma, the weights of the objective, and (M,) the speed-up's two parameters.
+_Round = namedtuple("_Round", ["T", "A", "gamma", "beta", "lam", "tau", "floor", "decay"])
+
+# Aggregates of a plan, each (M,): summed times, numbers of tasks, and the weights of the smooth maximum.
+_Sums = namedtuple("_Sums", ["load", "count", "p"])
 
 
 @kernel
@@ -56,9 +63,11 @@ def _softmax(z, p):
 
 
 @kernel
-def _objective(T, A, X, gamma, beta, lam, tau, floor, decay, load, count, p):
+def _objective(given, X, sums):
     """`objective.relaxed_objective` under parallel execution."""
-    g = _aggregate(T, A, X, gamma, load, count)
+    T, A, beta, lam, tau, floor, decay = given.T, given.A, given.beta, given.lam, given.tau, given.floor, given.decay
+    load, count, p = sums.load, sums.count, sums.p
+    g = _aggregate(T, A, X, given.gamma, load, count)
     if not g > 0.0:
         return np.inf
     M, N = T.shape
@@ -73,16 +82,18 @@ def _objective(T, A, X, gamma, beta, lam, tau, floor, decay, load, count, p):
 
 
 @kernel
-def _slope(T, A, X, gamma, beta, lam, tau, floor, decay, load, count, p, V):
-    """`descent.objective_slope`: the gradient into V; returns the smoothness relative to the entropy."""
+def _slope(given, X, sums, V):
+    """`mirror_descent.objective_slope`: the gradient into V; returns the smoothness relative to the entropy."""
+    T, A, beta, lam, tau, floor, decay = given.T, given.A, given.beta, given.lam, given.tau, given.floor, given.decay
+    load, count, p = sums.load, sums.count, sums.p
     M, N = T.shape
-    g = _aggregate(T, A, X, gamma, load, count)
+    g = _aggregate(T, A, X, given.gamma, load, count)
     z = np.empty(M)
     for i in range(M):
         z[i] = beta * _curve(floor[i], decay[i], count[i])[0] * load[i]
     _softmax(z, p)
     q = lam / g
-    by_load, by_regret = 0.0, 0.0
+    by_load, by_gap = 0.0, 0.0
     for i in range(M):
         factor, slope, _ = _curve(floor[i], decay[i], count[i])
         square = 0.0
@@ -96,9 +107,9 @@ def _slope(T, A, X, gamma, beta, lam, tau, floor, decay, load, count, p, V):
         for i in range(1, M):
             best = max(best, A[i, j])
         for i in range(M):
-            regret = (best - A[i, j]) / N
-            by_regret += regret * regret * X[i, j]
-    return by_load + q * q / lam * by_regret
+            gap = (best - A[i, j]) / N
+            by_gap += gap * gap * X[i, j]
+    return by_load + q * q / lam * by_gap
 
 
 @kernel
@@ -119,7 +130,7 @@ def _residual(X, V, tau):
 
 @kernel
 def _moved(X, V, eta, mask, out):
-    """`descent._moved`."""
+    """`mirror_descent._moved`."""
     M, N = X.shape
     z, p = np.empty(M), np.empty(M)
     for j in range(N):
@@ -133,8 +144,10 @@ def _moved(X, V, eta, mask, out):
 
 
 @kernel
-def _curvature(beta, lam, g, floor, decay, load, count, p, C):
+def _curvature(given, g, sums, C):
     """`parallel._curvature` into C (2 M + 1, 2 M + 1)."""
+    beta, lam, floor, decay = given.beta, given.lam, given.floor, given.decay
+    load, count, p = sums.load, sums.count, sums.p
     M = len(load)
     pull = np.empty(2 * M)
     for i in range(M):
@@ -228,6 +241,20 @@ def _newton(T, A, X, tau, V, C, K, force, change):
             change[i, j] = -X[i, j] / tau * (change[i, j] - mean / total)
 
 
+@kernel
+def _towards(at, change, alpha, out):
+    """out := the plan `at` moved by alpha · change, no entry below a tenth of what it was, columns on the simplex."""
+    M, N = at.shape
+    for j in range(N):
+        total = 0.0
+        for i in range(M):
+            out[i, j] = max(at[i, j] + alpha * change[i, j], 0.1 * at[i, j])
+            total += out[i, j]
+        for i in range(M):
+            out[i, j] /= total
+
+
+# Over 10 positional parameters: a signature of plain arrays compiles the kernel when its module is imported.
 @kernel(
     "void(f8[:,:,::1], f8[:,:,::1], b1[:,:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], i8, f8, i8, i8,"
     " f8[:,:,::1], i8[::1], f8[::1], f8[::1])",
@@ -241,28 +268,28 @@ def descend_range(
     """
     B, M, N = T.shape
     V, best, trial, change = np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty((M, N))
-    load, count, p = np.empty(M), np.empty(M), np.empty(M)
+    sums = _Sums(np.empty(M), np.empty(M), np.empty(M))
     C, K, force = np.empty((2 * M + 1, 2 * M + 1)), np.empty((2 * M + 1, 2 * M + 1)), np.empty(2 * M + 1)
     no_mask = np.empty((0, 0), np.bool_)
     for r in range(first, last):
         b, at = r % B, X[r]
-        Tb, Ab, mask = T[b], A[b], forbidden[b] if forbidden.size else no_mask
-        weights = (gamma[b], beta[b], lam[b], tau[b], floor, decay)
+        given = _Round(T[b], A[b], gamma[b], beta[b], lam[b], tau[b], floor, decay)
+        mask = forbidden[b] if forbidden.size else no_mask
         steps[r] = 0
         while True:
-            curvature = _slope(Tb, Ab, at, *weights, load, count, p, V)
+            curvature = _slope(given, at, sums, V)
             residual[r] = _residual(at, V, tau[b])
             if not residual[r] > tolerance or steps[r] == max_steps:
                 break
             steps[r] += 1
-            g = _aggregate(Tb, Ab, at, gamma[b], load, count)
-            _curvature(beta[b], lam[b], g, floor, decay, load, count, p, C)
-            _response(Tb, Ab, at, tau[b], V, K, force)
-            before = _objective(Tb, Ab, at, *weights, load, count, p)
+            g = _aggregate(given.T, given.A, at, gamma[b], sums.load, sums.count)
+            _curvature(given, g, sums, C)
+            _response(given.T, given.A, at, tau[b], V, K, force)
+            before = _objective(given, at, sums)
             eta = 1.0 / (tau[b] + curvature)
-            for _ in range(60):  # `descent.mirror_step`
+            for _ in range(60):  # `mirror_descent.mirror_step`
                 _moved(at, V, eta, mask, best)
-                reached = _objective(Tb, Ab, best, *weights, load, count, p)
+                reached = _objective(given, best, sums)
                 if reached <= before + 1e-12 * abs(before):
                     break
                 eta /= 2.0
@@ -273,21 +300,16 @@ def descend_range(
                     if not np.isfinite(C.sum()):
                         continue
                     size, basis = np.linalg.eigh(C)
-                    _newton(Tb, Ab, at, tau[b], V, (basis * np.maximum(size, 0.0)) @ basis.T, K, force, change)
+                    positive = (basis * np.maximum(size, 0.0)) @ basis.T
+                    _newton(given.T, given.A, at, tau[b], V, positive, K, force, change)
                 else:
-                    _newton(Tb, Ab, at, tau[b], V, C, K, force, change)
+                    _newton(given.T, given.A, at, tau[b], V, C, K, force, change)
                 if not (V * change).sum() < 0.0:
                     continue
                 alpha = 1.0
                 for _ in range(20):  # `parallel._search`
-                    for j in range(N):
-                        total = 0.0
-                        for i in range(M):
-                            trial[i, j] = max(at[i, j] + alpha * change[i, j], 0.1 * at[i, j])
-                            total += trial[i, j]
-                        for i in range(M):
-                            trial[i, j] /= total
-                    reached = _objective(Tb, Ab, trial, *weights, load, count, p)
+                    _towards(at, change, alpha, trial)
+                    reached = _objective(given, trial, sums)
                     if reached <= before + 1e-12 * abs(before):
                         break
                     alpha /= 2.0
@@ -295,4 +317,4 @@ def descend_range(
                     best[:] = trial
                     least = reached
             at[:] = best
-        value[r] = _objective(Tb, Ab, at, *weights, load, count, p)
+        value[r] = _objective(given, at, sums)

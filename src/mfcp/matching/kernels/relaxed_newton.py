@@ -1,10 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-decorators, disable-error-code="call-arg, var-annotated"
-"""`dual.solve_rounds` and `solvers.respond` for the CPU, compiled: one round after another, no temporaries.
+"""`dual_newton.solve_rounds` and `argmin.respond` for the CPU, compiled: one round after another, no temporaries.
 
-Line by line the algorithm of `prices.py`, `interior.py` and `dual.py`, which define it and against which every
-result here is tested. A round needs three arrays of its own shape besides T, A and X; what is needed per task is
-kept for a block of tasks at a time. The kernels hold no Python lock, so rounds can be split over threads. Constants of
-modules without kernels come as arguments, since a change of those compiles nothing anew.
+The modules `prices`, `interior_point` and `dual_newton` of `mfcp.matching.relaxed` define the algorithm; the kernels
+follow them line by line, and every result is tested against them. A round needs three arrays of its own shape besides
+T, A and X. Values per task are kept for one block of tasks at a time. The kernels do not hold the interpreter's lock,
+so threads can share the rounds. Constants of modules without kernels come as arguments: a change of such a module then
+compiles nothing again.
 """
 
 from __future__ import annotations
@@ -31,6 +32,31 @@ _BLOCK = np.uint64(256)
 # Temporaries of one Newton step, allocated once per call: those of a block of tasks, then those of the M + 1 prices.
 _Work = namedtuple(
     "_Work", ["TW", "mean", "share", "root", "H", "S", "edge", "y", "sums", "prices", "D", "force", "p", "w"]
+)
+
+
+# One round: times, reliabilities, (N,) best reliability of each task, mask (empty where there is none), distance of
+# gamma to the edge, and the weights of the objective.
+_Round = namedtuple("_Round", ["T", "A", "best", "forbidden", "room", "beta", "lam", "tau"])
+
+# Arrays of a round's shape: slacks, weights and gradients of its entries; logarithms of prices, and longest times.
+_Space = namedtuple("_Space", ["s", "W", "V", "log_p", "longest"])
+
+# Constants of `interior_point.py` and `dual_newton.py`.
+_Tuning = namedtuple(
+    "_Tuning",
+    [
+        "centring",
+        "inside",
+        "long",
+        "lowest",
+        "dual_steps",
+        "largest_step",
+        "used",
+        "faint",
+        "polish_steps",
+        "refinements",
+    ],
 )
 
 
@@ -301,11 +327,23 @@ def _softmax_load(sums, beta, p):
         p[i] /= total
 
 
+@kernel
+def _lower_prices(given, X, work):
+    """Prices far above what the loads of the plan X say are lowered to that."""
+    _sums(given.T, given.A, given.best, X, work.sums)
+    _softmax_load(work.sums, given.beta, work.w)
+    for i in range(len(work.p)):
+        if work.w[i] < 0.1 * work.p[i]:
+            work.p[i] = work.w[i]
+
+
+# Over 60 lines: one step is three passes over the entries that share a dozen scalars; apart they would be passed on.
 @kernel(fastmath=_LOOSE)
-def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps, tuning, X, s, W, V, work):
-    """`interior.interior_point` from the plan X: prices in work.p; returns q and the steps taken."""
+def _interior(given, handover, refinements, max_steps, tuning, X, space, work):
+    """`interior_point.interior_point` from the plan X: prices in work.p; returns q and the steps taken."""
+    T, A, best, room, beta, lam, tau = given.T, given.A, given.best, given.room, given.beta, given.lam, given.tau
+    s, W, V = space.s, space.W, space.V
     M, N = T.shape
-    centring, inside_least, long = tuning[0], tuning[1], tuning[2]
     flat_X, flat_s, flat_W, flat_V = X.reshape(M * N), s.reshape(M * N), W.reshape(M * N), V.reshape(M * N)
     prices, sums, D, force, p, w = work.prices, work.sums, work.D, work.force, work.p, work.w
     _sums(T, A, best, X, sums)
@@ -358,7 +396,7 @@ def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps
         for i in range(M):
             primal = max(primal, 1.0 + prices[i] / p[i] - mu_p / (p[i] * w[i]))
             dual = max(dual, -prices[i] / p[i])
-        inside = max(inside_least, 1.0 - mu / scale)
+        inside = max(tuning.inside, 1.0 - mu / scale)
         primal, dual = min(1.0, inside / max(primal, 1e-300)), min(1.0, inside / max(dual, 1e-300))
         products, by_p = 0.0, 0.0
         for k in range(M * N):
@@ -372,21 +410,18 @@ def _interior(T, A, best, room, beta, lam, tau, handover, refinements, max_steps
         q += dual * prices[M]
         slack += primal * d_slack
         length = min(primal, dual)
-        if length > long and mu <= target:
+        if length > tuning.long and mu <= target:
             break
         implied = (products / M + by_p + abs(q * slack - lam)) / 3.0
-        mu = max(implied * max((1.0 - length) ** 2, centring), target)
-    _sums(T, A, best, X, sums)
-    _softmax_load(sums, beta, w)
-    for i in range(M):
-        if w[i] < 0.1 * p[i]:
-            p[i] = w[i]
+        mu = max(implied * max((1.0 - length) ** 2, tuning.centring), target)
+    _lower_prices(given, X, work)
     return q, steps
 
 
 @kernel(fastmath=_LOOSE)
-def _plan(T, A, best, forbidden, p, q, tau, X, work):
-    """`dual._plan`."""
+def _plan(given, p, q, X, work):
+    """`dual_newton._plan`."""
+    T, A, best, forbidden, tau = given.T, given.A, given.best, given.forbidden, given.tau
     M, N = T.shape
     least, total = work.mean, work.share
     for low in range(np.uint64(0), np.uint64(N), _BLOCK):
@@ -430,10 +465,12 @@ def _normalise(log_p, p, lowest):
 
 
 @kernel
-def _ascend(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, q, X, log_p, longest, work):
-    """`dual._ascend` from the prices work.p and q: X in place; returns the steps taken."""
+def _ascend(given, tolerance, tuning, q, X, space, work):
+    """`dual_newton._ascend` from the prices work.p and q: X in place; returns the steps taken."""
+    T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
+    beta, lam, tau, log_p, longest = given.beta, given.lam, given.tau, space.log_p, space.longest
     M, N = T.shape
-    lowest, dual_steps, largest_step = tuning[3], int(tuning[4]), tuning[5]
+    lowest, dual_steps, largest_step = tuning.lowest, int(tuning.dual_steps), tuning.largest_step
     p, wanted, sums, D, y = work.p, work.w, work.sums, work.D, work.y
     worst = _as_bits(0.0)
     for i in range(M):
@@ -452,7 +489,7 @@ def _ascend(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, q, X
     _normalise(log_p, p, lowest)
     quiet_q = math.log(tau / max(most, 1e-300)) - 2.0
     for step in range(dual_steps + 1):
-        _plan(T, A, best, forbidden, p, q, tau, X, work)
+        _plan(given, p, q, X, work)
         _sums(T, A, best, X, sums)
         slack = room - sums[M]
         _softmax_load(sums, beta, wanted)
@@ -486,8 +523,10 @@ def _ascend(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, q, X
 
 
 @kernel(fastmath=_LOOSE)
-def _optimality(T, A, best, forbidden, room, beta, lam, tau, lowest, used, faint, X, p, V, work):
-    """`dual.optimality`: p and V in place; returns q and the residual."""
+def _optimality(given, tuning, X, p, V, work):
+    """`dual_newton.optimality`: p and V in place; returns q and the residual."""
+    T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
+    beta, lam, tau, lowest, used, faint = given.beta, given.lam, given.tau, tuning.lowest, tuning.used, tuning.faint
     M, N = T.shape
     sums, mean = work.sums, work.mean
     _sums(T, A, best, X, sums)
@@ -525,13 +564,14 @@ def _optimality(T, A, best, forbidden, room, beta, lam, tau, lowest, used, faint
 
 
 @kernel(fastmath=_LOOSE)
-def _polish(T, A, best, forbidden, room, beta, lam, tau, tolerance, tuning, X, V, work):
-    """`dual._polish`: X and work.p in place; returns q, the residual and the steps taken."""
+def _polish(given, tolerance, tuning, X, V, work):
+    """`dual_newton._polish`: X and work.p in place; returns q, the residual and the steps taken."""
+    T, A, best, beta, lam, tau = given.T, given.A, given.best, given.beta, given.lam, given.tau
     M, N = T.shape
-    lowest, used, faint, polish_steps, refinements = tuning[3], tuning[6], tuning[7], int(tuning[8]), int(tuning[9])
+    polish_steps, refinements = int(tuning.polish_steps), int(tuning.refinements)
     p, D, total = work.p, work.D, work.mean
     for step in range(polish_steps + 1):
-        q, residual = _optimality(T, A, best, forbidden, room, beta, lam, tau, lowest, used, faint, X, p, V, work)
+        q, residual = _optimality(given, tuning, X, p, V, work)
         if residual <= tolerance or step == polish_steps:
             break
         for i in range(M):
@@ -563,63 +603,62 @@ def _column_best(A, best):
             best[j] = max(best[j], A[i, j])
 
 
+# Over 10 positional parameters: a signature of plain arrays compiles the kernel when its module is imported.
 @kernel(
     "void(f8[:,:,::1], f8[:,:,::1], b1[:,:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8, i8,"
     " f8[:,::1], f8[::1], i8, i8, f8[:,:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1])",
 )
 def solve_range(
-    T, A, forbidden, room, beta, lam, tau, start_p, start_q, tolerance, max_steps, attempts, tuning, first, last,
+    T, A, forbidden, room, beta, lam, tau, start_p, start_q, tolerance, max_steps, attempts, constants, first, last,
     X, p, q, steps, residual,
 ):  # fmt: skip
-    """`dual.solve_rounds` for the rounds first … last - 1, into X, p, q, steps, residual.
+    """`dual_newton.solve_rounds` for the rounds first … last - 1, into X, p, q, steps, residual.
 
-    `forbidden`, `start_p` and `start_q` are empty where there is no mask, or no start. `attempts` is `dual.ATTEMPTS`;
-    `tuning` holds CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, FAINT, POLISH_STEPS,
-    REFINEMENTS.
+    `forbidden`, `start_p` and `start_q` are empty where there is no mask, or no start. `attempts` is
+    `dual_newton.ATTEMPTS`; `constants` are the fields of `_Tuning`.
     """
     M, N = T.shape[1:]
-    s, W, V, best = np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty(N)
-    work, log_p, longest = _work(M, N), np.empty(M), np.empty(M)
+    space = _Space(np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty(M), np.empty(M))
+    work, best = _work(M, N), np.empty(N)
+    tuning = _Tuning(
+        constants[0], constants[1], constants[2], constants[3], constants[4], constants[5], constants[6], constants[7],
+        constants[8], constants[9],
+    )  # fmt: skip
     no_mask = np.empty((0, 0), np.bool_)
     for b in range(first, last):
-        Tb, Ab, gap, sharp, barrier, entropy = T[b], A[b], room[b], beta[b], lam[b], tau[b]
-        _column_best(Ab, best)
+        _column_best(A[b], best)
         mask = forbidden[b] if forbidden.size else no_mask
+        given = _Round(T[b], A[b], best, mask, room[b], beta[b], lam[b], tau[b])
         trial = X[b]  # a first attempt works in place
-        p[b], q[b], residual[b], steps[b] = 1.0 / M, gap, np.inf, 0
+        p[b], q[b], residual[b], steps[b] = 1.0 / M, room[b], np.inf, 0
         for attempt in range(0 if len(start_q) == 0 else -1, len(attempts)):
             if attempt < 0:
                 work.p[:] = start_p[b]
                 price = start_q[b]
             else:
-                _share(Tb, mask, attempts[attempt, 1] > 0.0, trial)
-                price, spent = _interior(
-                    Tb, Ab, best, gap, sharp, barrier, entropy, attempts[attempt, 0], int(attempts[attempt, 2]),
-                    max_steps, tuning, trial, s, W, V, work,
-                )  # fmt: skip
+                handover, by_speed, refinements = attempts[attempt, 0], attempts[attempt, 1], attempts[attempt, 2]
+                _share(given.T, mask, by_speed > 0.0, trial)
+                price, spent = _interior(given, handover, int(refinements), max_steps, tuning, trial, space, work)
                 steps[b] += spent
-            steps[b] += _ascend(
-                Tb, Ab, best, mask, gap, sharp, barrier, entropy, tolerance, tuning, price, trial, log_p, longest, work
-            )
-            price, found, spent = _polish(
-                Tb, Ab, best, mask, gap, sharp, barrier, entropy, tolerance, tuning, trial, V, work
-            )
+            steps[b] += _ascend(given, tolerance, tuning, price, trial, space, work)
+            price, found, spent = _polish(given, tolerance, tuning, trial, space.V, work)
             steps[b] += spent
             if found < residual[b]:
                 X[b], p[b], q[b], residual[b] = trial, work.p, price, found
             if residual[b] <= tolerance:
                 break
             if not residual[b] < np.inf:  # what is there is no plan
-                _share(Tb, mask, False, X[b])
+                _share(given.T, mask, False, X[b])
             trial = np.empty((M, N))
 
 
+# Over 10 positional parameters: see `solve_range`.
 @kernel(
     "void(f8[:,:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,:,::1],"
     " i8, i8, i8, f8[:,:,::1], f8[:,:,::1])",
 )
 def respond_range(T, A, beta, lam, tau, X, p, q, G, refinements, first, last, grad_T, grad_A):
-    """`solvers.respond` for the rounds first … last - 1, into grad_T and grad_A; rounds with q not finite get zeros."""
+    """`argmin.respond` for the rounds first … last - 1, into grad_T and grad_A; rounds with q not finite get zeros."""
     M, N = T.shape[1:]
     work, best = _work(M, N), np.empty(N)
     work.force[:] = 0.0
