@@ -56,9 +56,21 @@ class Reference:
         """Draw `count` rounds per seed from one part and solve them exactly."""
         rounds = setting.rounds(part, count)
         truth = setting.problem(rounds, truth=part == "test")
-        best = solve_or_fall_back(truth)
-        soft = solve(truth, price=setting.price * best.makespan)
-        least = penalised_cost(soft.assignment, truth, price=setting.price, unit=best.makespan)
+        return Reference.solved(rounds, truth, price=setting.price)
+
+    @staticmethod
+    def solved(rounds: Ints, truth: MatchingProblem, *, price: float, engine: str = "auto") -> Reference:
+        """Solve the rounds of a problem, with the constraint on reliability and with its price instead.
+
+        Args:
+            rounds: tasks of each round, kept for the caller.
+            truth: the rounds as one batch.
+            price: makespans per unit of missing reliability.
+            engine: of `mfcp.matching.planning.solve`.
+        """
+        best = solve_or_fall_back(truth, engine)
+        soft = solve(truth, engine, price=price * best.makespan)
+        least = penalised_cost(soft.assignment, truth, price=price, unit=best.makespan)
         return Reference(rounds, truth, best.assignment, best.makespan, least)
 
 

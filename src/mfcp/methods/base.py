@@ -126,10 +126,16 @@ class Trained:
         for s in range(len(setting.seeds)):
             own = rounds[s : s + 1]
             times, reliabilities = gather(T[s], own), gather(A[s], own)
-            log_sd = np.broadcast_to(self.calibration.log_sd[s][:, None], times.shape)
-            a_sd = np.broadcast_to(self.calibration.a_sd[s][:, None], times.shape)
-            gamma = np.full(len(times), setting.gamma[s])
-            result.append(Belief(times, reliabilities, log_sd, a_sd, gamma, gather(setting.allowed, own), setting.zeta))
+            belief = Belief.of(
+                times,
+                reliabilities,
+                log_sd=self.calibration.log_sd[s],
+                a_sd=self.calibration.a_sd[s],
+                gamma=setting.gamma[s],
+                allowed=gather(setting.allowed, own),
+                zeta=setting.zeta,
+            )
+            result.append(belief)
         return result
 
     def plan(self, setting: Setting, rounds: Ints) -> Ints:

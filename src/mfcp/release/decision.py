@@ -170,8 +170,7 @@ def _at_hand(release: Release, belief: Belief, clusters: Collection[str] | None)
             f"clusters: none of {', '.join(sorted(clusters)) or 'no clusters'} is known to release {release.version}; "
             f"it knows {', '.join(release.cluster_id)}"
         )
-    parts = {name: getattr(belief, name)[:, own] for name in ("T", "A", "log_sd", "a_sd", "allowed")}
-    return replace(belief, **parts), tuple(release.cluster_id[i] for i in own)
+    return belief.on(own), tuple(release.cluster_id[i] for i in own)
 
 
 def _bound(problem: MatchingProblem, gamma: float, time_limit: float) -> float:

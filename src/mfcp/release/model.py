@@ -74,8 +74,7 @@ class Release:
         with torch.no_grad():
             T, A = (value.numpy() for value in self.trained.heads(torch.as_tensor(Z[None])))
         spread = self.trained.calibration
-        log_sd, a_sd = (np.broadcast_to(own[0][None, :, None], T.shape) for own in (spread.log_sd, spread.a_sd))
-        return Belief(T, A, log_sd, a_sd, np.array([self.gamma]), np.ones(T.shape, bool))
+        return Belief.of(T, A, log_sd=spread.log_sd[0], a_sd=spread.a_sd[0], gamma=self.gamma)
 
     def describe(self, tables: Tables) -> Floats:
         """(n, d - 1) features of the tasks, nan where unknown; all but the last, their work."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.matching.planning import solve_or_fall_back
@@ -36,6 +37,48 @@ class Belief:
     gamma: Floats
     allowed: Bools
     zeta: Floats | None = None
+
+    @staticmethod
+    def of(
+        T: Floats,
+        A: Floats,
+        *,
+        log_sd: Floats,
+        a_sd: Floats,
+        gamma: ArrayLike,
+        allowed: Bools | None = None,
+        zeta: Floats | None = None,
+    ) -> Belief:
+        """The belief of B rounds; the only place that makes one from predictions.
+
+        Args:
+            T, A: (B, M, N) predicted seconds and success probabilities.
+            log_sd, a_sd: (M,) calibrated spread of each cluster, the same for every task.
+            gamma: least mean reliability, one number or (B,).
+            allowed: (B, M, N) which pairs exist; default all.
+            zeta: (M, N + 1) factors of parallel execution or None.
+        """
+        log_sd, a_sd = (np.broadcast_to(spread[:, None], T.shape) for spread in (log_sd, a_sd))
+        levels = np.broadcast_to(np.asarray(gamma, np.float64), len(T)).copy()
+        return Belief(T, A, log_sd, a_sd, levels, np.ones(T.shape, bool) if allowed is None else allowed, zeta)
+
+    def on(self, clusters: list[int]) -> Belief:
+        """The belief over some of the clusters, in the order of their indices."""
+        arrays = {name: getattr(self, name)[:, clusters] for name in ("T", "A", "log_sd", "a_sd", "allowed")}
+        return replace(self, **arrays, zeta=None if self.zeta is None else self.zeta[clusters])
+
+    def in_rounds(self, rounds: Ints, *, gamma: ArrayLike, allowed: Bools) -> Belief:
+        """The belief about one large round (B = 1) as a belief about R rounds drawn from its tasks.
+
+        Args:
+            rounds: (R, N) tasks of each round.
+            gamma: least mean reliability, one number or (R,).
+            allowed: (M, n) pairs that may be chosen, besides those of the belief.
+        """
+        arrays = {name: getattr(self, name)[0][:, rounds].swapaxes(0, 1) for name in ("T", "A", "log_sd", "a_sd")}
+        both = (self.allowed[0] & allowed)[:, rounds].swapaxes(0, 1)
+        levels = np.broadcast_to(np.asarray(gamma, np.float64), len(rounds)).copy()
+        return replace(self, **arrays, gamma=levels, allowed=both)
 
     def problem(self, *, margin: float | Floats = 0.0) -> MatchingProblem:
         """The matching problem that takes the predictions for the truth, at gamma + margin."""

@@ -43,7 +43,7 @@ def test_plans_hold_and_none_beats_enumeration(given, priced, soft):
     charge = 2.0 * float(np.max(given["T"])) if soft else None  # of mean reliability
     penalty = None if charge is None else charge / N
     pricing = price(problem, time_limit=10.0, penalty=penalty) if priced else crude(problem)
-    plan = search(problem, pricing, time_limit=10.0, penalty=penalty)
+    plan = search(problem, pricing, effort=0.1, time_limit=10.0, penalty=penalty)
     if plan[0] < 0:
         assert (plan == -1).all()
         return

@@ -13,13 +13,11 @@ from mfcp.arrays import Floats, Ints
 from mfcp.data.log.tables import Tables
 from mfcp.data.pool.building import PoolSettings, build_pool
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.matching.planning import solve, solve_or_fall_back
-from mfcp.matching.problem import SLACK, MatchingProblem, reliability
-from mfcp.matching.regret import penalised_cost
+from mfcp.evaluation.metrics import Reference, round_metrics
+from mfcp.matching.problem import MatchingProblem
 from mfcp.platform.releases.models import Models
 from mfcp.platform.state.store import Note
 from mfcp.release.model import Release
-from mfcp.rules.base import Belief
 from mfcp.study.setting import gather
 
 _ENGINE = "search"  # milliseconds a round; that a few of hundreds are not proven optimal is the same for both
@@ -94,11 +92,11 @@ def judge(champion: Release, challenger: Release, pool: TaskPool, tables: Tables
         settings: see `PromoteSettings`.
     """
     shared = [c for c in champion.cluster_id if c in challenger.cluster_id and c in pool.cluster_id]
-    own = pool.select(clusters=[list(pool.cluster_id).index(c) for c in shared])
+    labelled = pool.select(clusters=[list(pool.cluster_id).index(c) for c in shared])
     seen = champion.learned_from | challenger.learned_from
-    unseen = np.array([task not in seen for task in own.source_task], bool)
-    own = own.select(tasks=unseen & (own.allowed.sum(axis=0) >= 2))
-    fresh = len(set(own.source_task))
+    unseen = np.array([task not in seen for task in labelled.source_task], bool)
+    labelled = labelled.select(tasks=unseen & (labelled.allowed.sum(axis=0) >= 2))
+    fresh = len(set(labelled.source_task))
     least_tasks = max(settings.least_tasks, 2 * settings.tasks)
     if fresh < least_tasks:
         return Verdict(
@@ -108,19 +106,17 @@ def judge(champion: Release, challenger: Release, pool: TaskPool, tables: Tables
         )
     seed = [int(release.version, 16) for release in (champion, challenger)]
     rng = np.random.default_rng(seed)
-    rounds = rng.random((settings.rounds, len(own.task_id))).argsort(axis=1)[:, : settings.tasks]
-    T, A, allowed = (gather(values, rounds[None]) for values in (own.T, own.A, own.allowed))
+    rounds = rng.random((settings.rounds, len(labelled.task_id))).argsort(axis=1)[:, : settings.tasks]
+    T, A, allowed = (gather(values, rounds[None]) for values in (labelled.T, labelled.A, labelled.allowed))
     truth = MatchingProblem(T, A, champion.gamma, allowed)
-    unit = solve_or_fall_back(truth, _ENGINE).makespan
-    least = solve(truth, _ENGINE, price=champion.price * unit).assignment
-    plans = [least, *(_plan(release, tables, own, shared, rounds, champion) for release in (champion, challenger))]
-    costs = [penalised_cost(plan, truth, price=champion.price, unit=unit) for plan in plans]
-    excess = np.array([cost - costs[0] for cost in costs[1:]])
-    short = np.array([reliability(plan, truth.A) < champion.gamma - SLACK for plan in plans[1:]])
+    reference = Reference.solved(rounds, truth, price=champion.price, engine=_ENGINE)
+    plans = [_plan(release, tables, labelled, shared, rounds, champion) for release in (champion, challenger)]
+    metrics = [round_metrics(plan, reference, price=champion.price) for plan in plans]
+    excess, short = ([values[name] for values in metrics] for name in ("penalised_excess", "violation_rate"))
     difference = excess[1] - excess[0]
-    low, high = interval(difference, rounds, own.source_task, settings.resamples, rng)
-    more = short[1].astype(np.float64) - short[0]
-    least_more, most_more = interval(more, rounds, own.source_task, settings.resamples, rng)
+    low, high = interval(difference, rounds, labelled.source_task, settings.resamples, rng)
+    more = short[1] - short[0]
+    least_more, most_more = interval(more, rounds, labelled.source_task, settings.resamples, rng)
     numbers = {
         "champion": excess[0].mean(), "challenger": excess[1].mean(),
         "difference": difference.mean(), "low": low, "high": high,
@@ -181,10 +177,8 @@ def _plan(
     """(R, N) plans of a release for rounds of the pool's tasks, over pairs that the log knows."""
     tasks = tables["tasks"].set_index("task_id", drop=False).loc[list(pool.source_task)]
     belief = release.predict({**tables, "tasks": tasks.assign(task_id=pool.task_id, samples=pool.samples)})
-    own = [release.cluster_id.index(c) for c in clusters]
-    parts = {
-        name: gather(getattr(belief, name)[0, own], rounds[None]) for name in ("T", "A", "log_sd", "a_sd", "allowed")
-    }
-    parts["allowed"] &= gather(pool.allowed, rounds[None])
-    asked = Belief(**parts, gamma=np.full(len(rounds), champion.gamma))
-    return release.trained.method.rule.plan(asked, parameter=float(release.trained.parameter[0]), price=champion.price)
+    shared = belief.on([release.cluster_id.index(cluster) for cluster in clusters])
+    in_rounds = shared.in_rounds(rounds, gamma=champion.gamma, allowed=pool.allowed)
+    return release.trained.method.rule.plan(
+        in_rounds, parameter=float(release.trained.parameter[0]), price=champion.price
+    )
