@@ -18,7 +18,7 @@ prepare(__name__)
 
 _TINY = 1e-300
 
-# One round: times and reliabilities (M, N), gamma, the weights of the objective, and (M,) the speed-up's two parameters.
+# One round: times and reliabilities (M, N), gamma, the weights of the objective, (M,) parameters of the speed-up.
 _Round = namedtuple("_Round", ["T", "A", "gamma", "beta", "lam", "tau", "floor", "decay"])
 
 # Aggregates of a plan, each (M,): summed times, numbers of tasks, and the weights of the smooth maximum.

@@ -116,6 +116,44 @@ class Plan(NamedTuple):
     before: Ints
 
 
+class Schedule(NamedTuple):
+    """How `anneal` goes about it.
+
+    Attributes:
+        curve: (4,) temperature at first and at last, stiffness at first and at last.
+        total: work at the end of the curve.
+        depth: tasks moved at once, at most; 1 for no chains.
+        crowd: share of the clusters that are to be above the level, without chains.
+        drop: relative distance of the level below the best plan, with chains.
+        floor: least level.
+        alone: whether the objective is the makespan alone.
+    """
+
+    curve: Floats
+    total: float
+    depth: int
+    crowd: float
+    drop: float
+    floor: float
+    alone: bool
+
+
+class Sweep(NamedTuple):
+    """What stays the same while a sweep over the tasks goes on: scalars only.
+
+    Attributes:
+        inverse: of the level.
+        eta: stiffness.
+        need: summed reliability asked for, with its margin.
+        refund: most that a cluster's strain may fall by.
+    """
+
+    inverse: float
+    eta: float
+    need: float
+    refund: float
+
+
 RELIABILITY = 0  # summed
 BEST = 1  # objective of the best plan that meets every constraint
 LATEST = 2  # its makespan
@@ -333,18 +371,19 @@ def _next(seed):
 
 
 @_inlined
-def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, eta):
+def _respond(pairs, terms, plan, sweep, g, cost, many):
     """The best task to push out of cluster g, and where to.
 
     Args:
+        sweep: see `Sweep`.
         cost: of the chain so far, less what is allowed.
-        moved: the first `many` are tasks of the chain.
-        refund: most that a cluster's strain may fall by.
+        many: the first so many of `plan.moved` are tasks of the chain.
 
     Returns:
         (task, pair, cost, work); cost < 0 if that ends the chain well; else the one to go on with, or task -1.
     """
-    rel = plan.scalars[RELIABILITY]
+    need, refund, inverse, eta = sweep.need, sweep.refund, sweep.inverse, sweep.eta
+    rel, moved = plan.scalars[RELIABILITY], plan.moved
     base = cost - plan.strain[g] - _missing(terms, need - rel)
     least, task, to = 0.0, -1, -1
     part, part_task, part_to, part_cost = 0.0, -1, -1, 0.0
@@ -392,51 +431,125 @@ def _respond(pairs, terms, plan, g, cost, moved, many, need, refund, inverse, et
     return part_task, part_to, part_cost, looked
 
 
-@_compiled
-def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, alone, draws, state):
-    """Simulated annealing on the price of the plan plus the strain of its clusters, one move or chain at a time.
+@_inlined
+def _begin_sweep(pairs, terms, plan, schedule, eta, need):
+    """Set level and aim after the best plan, and measure every cluster; returns the sweep's constants and its level."""
+    scalars = plan.scalars
+    if schedule.depth > 1 and scalars[LATEST] < math.inf:
+        scalars[LEVEL] = max(schedule.floor, scalars[LATEST] * (1.0 - schedule.drop))
+    level = scalars[LEVEL]
+    inverse = 1.0 / level
+    scalars[AIM] = scalars[LATEST] * (1.0 - BETTER) if schedule.alone else math.inf
+    refund = 0.0
+    for i in range(len(plan.load)):
+        _measure(pairs, terms, plan, i, inverse, eta)
+        refund = max(refund, plan.strain[i])
+    return Sweep(inverse, eta, need, refund), level
 
-    The level above which a cluster is strained follows the plan, so that a share `crowd` of the clusters is above it,
-    or with chains the best plan; the margin on reliability follows what is missing.
+
+@_inlined
+def _chain(pairs, terms, plan, sweep, depth, task, to, cost):
+    """Move a task, and more after it as long as the chain costs more than it may; all go back if it ends so.
 
     Args:
-        curve: temperature and stiffness, each at first and at last.
-        total: work at the end of the curve.
+        sweep: see `Sweep`.
+        depth: tasks of the chain, at most.
+        task, to: the first move.
+        cost: of that move, less what is allowed.
+
+    Returns:
+        (whether the chain was kept, work).
+    """
+    moved, before = plan.moved, plan.before
+    many, back, work = 0, False, 0.0
+    while True:  # the one place that moves tasks: compiled code for each more takes seconds to compile
+        was = plan.own[task]
+        work += MOVING
+        _move(pairs, terms, plan, task, to, depth > 1, sweep.inverse, sweep.eta)
+        if not back:
+            moved[many], before[many] = task, was
+            many += 1
+            if cost <= 0.0:
+                return True, work
+            task = -1
+            if many < depth:
+                g = pairs.cluster[to]
+                task, to, cost, looked = _respond(pairs, terms, plan, sweep, g, cost, many)
+                work += looked
+            back = task < 0
+        if back:
+            many -= 1
+            if many < 0:
+                return False, work
+            task, to = moved[many], before[many]
+
+
+@_inlined
+def _largest(values):
+    """The largest of some numbers from 0 on."""
+    top = 0.0
+    for value in values:
+        top = max(top, value)
+    return top
+
+
+@_inlined
+def _keep_if_valid(pairs, terms, plan, alone):
+    """Remember the plan if it meets every constraint and is the best so far; whether it meets them."""
+    enough = terms.need * (1.0 - 1e-13) if terms.penalty < 0.0 else -math.inf
+    valid = plan.scalars[OVER] == 0.0 and plan.scalars[RELIABILITY] >= enough
+    if valid:
+        _keep_if_best(pairs, terms, plan, alone)
+    return valid
+
+
+@_inlined
+def _end_sweep(pairs, terms, plan, schedule, level, part):
+    """Move the level towards the share of clusters above it, without chains, and the margin towards what is missing."""
+    scalars, M = plan.scalars, len(plan.load)
+    if not schedule.alone:
+        _keep_if_valid(pairs, terms, plan, schedule.alone)
+    if scalars[CURSOR] > 0.0:
+        return
+    if schedule.depth == 1:
+        above = 0
+        for i in range(M):
+            above += _end(terms, i, plan.load[i], plan.count[i])[1] > level
+        rate = 0.01 if part < 0.5 else 0.002
+        scalars[LEVEL] = max(schedule.floor, level * (1.0 + rate * (above / M - schedule.crowd)))
+    scalars[MARGIN] = max(0.0, scalars[MARGIN] + 0.2 * (terms.need - scalars[RELIABILITY]))
+
+
+# Over 60 lines: the loop over pairs decides millions of times a second on a dozen scalars, which it must keep at hand.
+@_compiled
+def anneal(pairs, terms, plan, schedule, until, draws, state):
+    """Simulated annealing on the price of the plan plus the strain of its clusters, one move or chain at a time.
+
+    The level above which a cluster is strained follows the plan, so that a share of the clusters is above it, or with
+    chains the best plan. The margin on reliability follows what is missing.
+
+    Args:
+        schedule: see `Schedule`.
         until: work at which to return.
-        depth: tasks moved at once, at most; 1 for no chains.
-        crowd: share of clusters to be above the level, without chains.
-        drop: relative distance of the level below the best plan, with chains.
-        floor: least level.
-        alone: whether the objective is the makespan alone.
         draws: (2^k,) exponential deviates.
         state: (1,) uint64 of the generator.
     """
-    N, M = len(plan.own), len(plan.load)
+    N, depth, curve = len(plan.own), schedule.depth, schedule.curve
     _recount(pairs, terms, plan)
-    seed = state[0]
-    mask = np.uint64(len(draws) - 1)
-    hard = terms.penalty < 0.0
-    enough = terms.need * (1.0 - 1e-13) if hard else -math.inf
+    seed, mask, largest = state[0], np.uint64(len(draws) - 1), _largest(draws)
     start, cluster, times, gains, prices = pairs.start, pairs.cluster, pairs.time, pairs.reliability, pairs.price
     own, load, strain, scalars = plan.own, plan.load, plan.strain, plan.scalars
     weight, backlog = terms.weight, terms.backlog
     simple = not (terms.limit.shape[0] or terms.zeta.shape[1] or terms.total_time)
-    monotone = terms.zeta.shape[1] == 0
-    moved, before = plan.moved, plan.before
-    largest = 0.0
-    for draw in draws:
-        largest = max(largest, draw)
-    coolest, hottest, softest, stiffest = curve[1], curve[0], curve[2], curve[3]
     work = scalars[WORK]
     while work < until:
-        part = min(work / total, 1.0)
-        heat = hottest * (coolest / hottest) ** part
-        eta = softest * (stiffest / softest) ** part
+        part = min(work / schedule.total, 1.0)
+        heat = curve[0] * (curve[1] / curve[0]) ** part
+        eta = curve[2] * (curve[3] / curve[2]) ** part
         half = 0.5 * eta
-        most = heat * largest if monotone else math.inf
-        fresh = True
-        need = terms.need + (scalars[MARGIN] if hard else 0.0)
-        level = inverse = refund = missing = 0.0
+        most = heat * largest if terms.zeta.shape[1] == 0 else math.inf
+        need = terms.need + (scalars[MARGIN] if terms.penalty < 0.0 else 0.0)
+        fresh, level, missing, sweep = True, 0.0, 0.0, Sweep(0.0, eta, need, 0.0)
         for j in range(int(scalars[CURSOR]), N):
             scalars[CURSOR] = j
             if work >= until:
@@ -447,22 +560,13 @@ def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, a
             for e in range(start[j], start[j + 1]):
                 work += 1.0
                 if fresh:  # another best plan, or another sweep
-                    if depth > 1 and scalars[LATEST] < math.inf:
-                        scalars[LEVEL] = max(floor, scalars[LATEST] * (1.0 - drop))
-                    level = scalars[LEVEL]
-                    inverse = 1.0 / level
-                    scalars[AIM] = scalars[LATEST] * (1.0 - BETTER) if alone else math.inf
-                    refund = 0.0
-                    for i in range(M):
-                        _measure(pairs, terms, plan, i, inverse, eta)
-                        refund = max(refund, strain[i])
-                    missing = _missing(terms, need - scalars[RELIABILITY])
-                    fresh = False
-                    if alone and scalars[OVER] == 0.0 and scalars[RELIABILITY] >= enough:  # without a move
-                        _keep_if_best(pairs, terms, plan, alone)
+                    sweep, level = _begin_sweep(pairs, terms, plan, schedule, eta, need)
+                    missing, fresh = _missing(terms, need - scalars[RELIABILITY]), False
+                    if schedule.alone:  # without a move
+                        _keep_if_valid(pairs, terms, plan, True)
+                change = prices[e] - prices[now]
                 if e == now:
                     continue
-                change = prices[e] - prices[now]
                 if change > most + strain[h] + missing:
                     break
                 g = cluster[e]
@@ -471,62 +575,30 @@ def anneal(pairs, terms, plan, curve, total, until, depth, crowd, drop, floor, a
                 if room < 0.0:
                     continue
                 if simple:
-                    excess = (load[g] + times[e] + backlog[g]) * inverse - 1.0
+                    excess = (load[g] + times[e] + backlog[g]) * sweep.inverse - 1.0
                     right = half * excess * excess * weight[g] if excess > 0.0 else 0.0
                     if right > room and depth == 1:
                         continue
-                    excess = (load[h] - times[now] + backlog[h]) * inverse - 1.0
+                    excess = (load[h] - times[now] + backlog[h]) * sweep.inverse - 1.0
                     left = half * excess * excess * weight[h] if excess > 0.0 else 0.0
                 else:
-                    right = _strain(pairs, terms, plan, g, -1, e, inverse, eta)
-                    left = _strain(pairs, terms, plan, h, now, -1, inverse, eta)
+                    right = _strain(pairs, terms, plan, g, -1, e, sweep.inverse, eta)
+                    left = _strain(pairs, terms, plan, h, now, -1, sweep.inverse, eta)
                 lacks = _missing(terms, need - scalars[RELIABILITY] - gains[e] + gains[now])
                 cost = left + right + lacks - room
-                if cost > 0.0 and (depth == 1 or strain[h] + missing <= 0.0 or left - room > refund):
+                if cost > 0.0 and (depth == 1 or strain[h] + missing <= 0.0 or left - room > sweep.refund):
                     continue
-                many, task, to, back = 0, j, e, False
-                while True:  # the one place that moves tasks: compiled code for each more takes seconds to compile
-                    was = own[task]
-                    work += MOVING
-                    _move(pairs, terms, plan, task, to, depth > 1, inverse, eta)
-                    if not back:
-                        moved[many], before[many] = task, was
-                        many += 1
-                        if cost <= 0.0:
-                            break
-                        task = -1
-                        if many < depth:
-                            g = cluster[to]
-                            task, to, cost, looked = _respond(
-                                pairs, terms, plan, g, cost, moved, many, need, refund, inverse, eta
-                            )
-                            work += looked
-                        back = task < 0
-                    if back:
-                        many -= 1
-                        if many < 0:
-                            break
-                        task, to = moved[many], before[many]
-                if back:
-                    continue
-                now = own[j]
-                h = cluster[now]
-                missing = _missing(terms, need - scalars[RELIABILITY])
-                if alone and scalars[OVER] == 0.0 and scalars[RELIABILITY] >= enough:
-                    _keep_if_best(pairs, terms, plan, alone)
-                    fresh = True
+                kept, spent = _chain(pairs, terms, plan, sweep, depth, j, e, cost)
+                work += spent
+                if kept:
+                    now = own[j]
+                    h = cluster[now]
+                    missing = _missing(terms, need - scalars[RELIABILITY])
+                    fresh |= schedule.alone and _keep_if_valid(pairs, terms, plan, True)
         else:
             scalars[CURSOR] = 0.0
-        if not alone and scalars[OVER] == 0.0 and scalars[RELIABILITY] >= enough:
-            _keep_if_best(pairs, terms, plan, alone)
+        _end_sweep(pairs, terms, plan, schedule, level, part)
         if scalars[CURSOR] > 0.0:
             break
-        if depth == 1:
-            above = 0
-            for i in range(M):
-                above += _end(terms, i, load[i], plan.count[i])[1] > level
-            rate = 0.01 if part < 0.5 else 0.002
-            scalars[LEVEL] = max(floor, level * (1.0 + rate * (above / M - crowd)))
-        scalars[MARGIN] = max(0.0, scalars[MARGIN] + 0.2 * (terms.need - scalars[RELIABILITY]))
     scalars[WORK] = work
     state[0] = seed

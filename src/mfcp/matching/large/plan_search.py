@@ -163,10 +163,9 @@ class _Annealing:
     def _anneal(self, curve: Sequence[float], depth: int, hotter: float, total: float) -> None:
         setting, plan = self.setting, self.plan
         heated = np.array(curve) * np.array([hotter * setting.unit, hotter * setting.unit, 1.0, 1.0])
+        level = setting.floor * (1.0 + 0.5 * self.target)
+        schedule = annealing.Schedule(heated, total, depth, CROWD, setting.drop, level, setting.alone)
         plan.scalars[[annealing.WORK, annealing.CURSOR]] = 0.0
         while plan.scalars[annealing.WORK] < total and not self._done():
-            annealing.anneal(
-                setting.pairs, setting.terms, plan, heated, total, min(plan.scalars[annealing.WORK] + CHUNK, total),
-                depth, CROWD, setting.drop, setting.floor * (1.0 + 0.5 * self.target), setting.alone, self.draws,
-                self.state,
-            )  # fmt: skip
+            until = min(plan.scalars[annealing.WORK] + CHUNK, total)
+            annealing.anneal(setting.pairs, setting.terms, plan, schedule, until, self.draws, self.state)
