@@ -8,8 +8,12 @@ float32 or float64; every sum is float64.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from mfcp.arrays import Floats
 from mfcp.matching.kernels.compiling import kernel
 
 _FAR = 10.0  # a product x s that is off by more than this, in units of mu, is not worth the distortion
@@ -18,44 +22,122 @@ BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the 
 FAINT = 1e-8  # product of two candidates' shares up to which their part of the Newton matrix is left out
 
 
-@kernel
-def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cluster, time, reliability, least):
-    """Candidates of every task, cheapest first, and the least reduced cost p_i t_ij + extra_ij - q a_ij of any cluster.
+class Costs(NamedTuple):
+    """What makes up the reduced costs of some consecutive tasks.
 
-    Args:
-        T, A: (M, N); only the n tasks from `begin` to `end` are looked at.
+    Attributes:
+        T, A: (M, N) of the whole round.
+        begin, end: the n tasks that are priced.
         extra: (M, n) what rows and linear costs add, or (0, 0) for nothing.
         p: (M,) price of a second on each cluster.
         q: price of reliability.
         cap: (M,) seconds above which a task may not run on a cluster.
-        noise: (L + `BLOCK` + 1,) what reduced costs are raised by, relative, to choose candidates, L a power of two:
-            tasks that are alike must not all choose alike.
+        noise: (L + `BLOCK` + 1,) relative increase of the reduced costs by which candidates are chosen, L a power of
+            two: tasks that are alike must not all choose alike.
+    """
+
+    T: Floats
+    A: Floats
+    begin: int
+    end: int
+    extra: Floats
+    p: Floats
+    q: float
+    cap: Floats
+    noise: Floats
+
+
+class Chosen(NamedTuple):
+    """What pricing fills in for the n tasks.
+
+    Attributes:
+        cluster, time, reliability: (n, W) candidates, cheapest first.
+        least: (n,) least reduced cost of any cluster.
+    """
+
+    cluster: NDArray[np.int32]
+    time: Floats
+    reliability: Floats
+    least: Floats
+
+
+@kernel
+def _keep_used(old, used, first, cluster, keys):
+    """Put the candidates that must stay in front, whatever they cost; returns how many each task has, (`BLOCK`,)."""
+    kept = np.zeros(BLOCK, np.int64)
+    for k in range(min(BLOCK, len(cluster) - first)):
+        j = first + k
+        for s in range(old.shape[1]):
+            if used[j, s] and kept[k] < keys.shape[1]:
+                cluster[j, kept[k]] = old[j, s]
+                keys[k, kept[k]] = -np.inf
+                kept[k] += 1
+    return kept
+
+
+@kernel
+def _insert(cluster, keys, k, j, kept, count, i, value):
+    """Put cluster i among task j's cheapest, unless it stays anyway; returns how many candidates the task then has."""
+    for s in range(kept):
+        if cluster[j, s] == i:
+            return count
+    if count < keys.shape[1]:
+        count += 1
+    s = count - 1
+    while s > 0 and keys[k, s - 1] > value:
+        keys[k, s] = keys[k, s - 1]
+        cluster[j, s] = cluster[j, s - 1]
+        s -= 1
+    keys[k, s] = value
+    cluster[j, s] = i
+    return count
+
+
+@kernel
+def _complete(costs, chosen, spread, j, count):
+    """Add `spread` clusters in turn to task j's `count` candidates, and look up the time and reliability of each."""
+    T, A, column, cluster = costs.T, costs.A, costs.begin + j, chosen.cluster
+    M = len(T)
+    for s in range(spread):
+        i = (j + s * (M // spread)) % M
+        known = not T[i, column] <= costs.cap[i]
+        for r in range(count):
+            known = known or cluster[j, r] == i
+        if not known:
+            cluster[j, count] = i
+            count += 1
+    for s in range(cluster.shape[1]):
+        if s < count:
+            chosen.time[j, s] = T[cluster[j, s], column]
+            chosen.reliability[j, s] = A[cluster[j, s], column]
+        else:
+            cluster[j, s], chosen.time[j, s], chosen.reliability[j, s] = -1, np.inf, 0.0
+
+
+@kernel
+def price_tasks(costs, spread, old, used, chosen):
+    """Candidates of every task, cheapest first, and the least reduced cost p_i t_ij + extra_ij - q a_ij of any cluster.
+
+    Args:
+        costs: see `Costs`.
         spread: candidates that are clusters in turn, whatever they cost.
         old, used: (n, V) candidates that must stay where `used`; V may be 0.
-        cluster, time, reliability: (n, W), filled.
-        least: (n,), filled.
+        chosen: see `Chosen`; filled.
     """
-    M, n = len(T), end - begin
-    W = cluster.shape[1] - spread
+    T, A, begin, n, q = costs.T, costs.A, costs.begin, costs.end - costs.begin, costs.q
+    extra, p, cap, noise, cluster = costs.extra, costs.p, costs.cap, costs.noise, chosen.cluster
+    M, W = len(T), cluster.shape[1] - spread
     wrap = len(noise) - BLOCK - 1
     keys = np.empty((BLOCK, W))
-    kept, count = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     key, worst, lowest = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(0, n, BLOCK):
         width = min(BLOCK, n - first)
         last = first + width
         keys[:] = np.inf
-        kept[:] = 0
         lowest[:] = np.inf
-        for k in range(width):  # what stays comes first, whatever it costs
-            j = first + k
-            for s in range(old.shape[1]):
-                if used[j, s] and kept[k] < W:
-                    cluster[j, kept[k]] = old[j, s]
-                    keys[k, kept[k]] = -np.inf
-                    kept[k] += 1
-            count[k] = kept[k]
-            worst[k] = keys[k, W - 1]
+        kept = _keep_used(old, used, first, cluster, keys)
+        count = kept.copy()
+        worst[:] = keys[:, W - 1]
         for i in range(M):
             offset = (i * 1031 + first) & wrap
             # Slices from 0 on: only loops over such become vector instructions.
@@ -71,41 +153,12 @@ def price_tasks(T, A, extra, p, q, cap, noise, begin, end, spread, old, used, cl
                 lowest[k] = v if v < lowest[k] else lowest[k]
                 key[k] = v + (v + q) * raised[k]
             for k in range(width):
-                v = key[k]
-                if v < worst[k]:
-                    j = first + k
-                    stays = False
-                    for s in range(kept[k]):
-                        stays = stays or cluster[j, s] == i
-                    if stays:
-                        continue
-                    if count[k] < W:
-                        count[k] += 1
-                    s = count[k] - 1
-                    while s > 0 and keys[k, s - 1] > v:
-                        keys[k, s] = keys[k, s - 1]
-                        cluster[j, s] = cluster[j, s - 1]
-                        s -= 1
-                    keys[k, s] = v
-                    cluster[j, s] = i
+                if key[k] < worst[k]:
+                    count[k] = _insert(cluster, keys, k, first + k, kept[k], count[k], i, key[k])
                     worst[k] = keys[k, W - 1]
-        least[first:last] = lowest[:width]
+        chosen.least[first:last] = lowest[:width]
         for k in range(width):
-            j = first + k
-            for s in range(spread):  # every cluster in turn
-                i = (j + s * (M // spread)) % M
-                known = not T[i, begin + j] <= cap[i]
-                for r in range(count[k]):
-                    known = known or cluster[j, r] == i
-                if not known:
-                    cluster[j, count[k]] = i
-                    count[k] += 1
-            for s in range(cluster.shape[1]):
-                if s < count[k]:
-                    time[j, s] = T[cluster[j, s], begin + j]
-                    reliability[j, s] = A[cluster[j, s], begin + j]
-                else:
-                    cluster[j, s], time[j, s], reliability[j, s] = -1, np.inf, 0.0
+            _complete(costs, chosen, spread, first + k, count[k])
 
 
 @kernel
@@ -202,6 +255,7 @@ def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
                             H[max(at, at2), min(at, at2)] -= theta[k] * b[j, k, r] * mean[k2, r2]
 
 
+# Over 10 positional parameters: the arrays of a tuple would be reference-counted once a task.
 @kernel(inline="always")
 def _direction(j, cluster, b, a, mass, x, s, push, step, dx, ds):
     """dx and ds of task j, and du, for a step in the prices; push: what x s / s is pushed up by."""
@@ -277,6 +331,7 @@ def correct(cluster, b, a, mass, x, s, push, step, mu):
     return added
 
 
+# Over 10 positional parameters: those of `_direction`, and the two steps.
 @kernel
 def move(cluster, b, a, mass, x, s, u, push, step, primal, dual):
     """Go along the direction to `step`; `push` is zero afterwards."""

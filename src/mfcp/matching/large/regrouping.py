@@ -13,6 +13,7 @@ exactly [Ahuja2002]_.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,13 +63,22 @@ def _options(pairs, own, local, task, first, option, load):
     return count, reached
 
 
+class _Target(NamedTuple):
+    """What tasks are dealt out for: Σ_j a at least `need`, and less time beyond `level` than `least`."""
+
+    need: float
+    level: float
+    least: float
+
+
 @kernel
-def _deal(pairs, local, count, first, option, load, need, level, least, nodes, chosen):
-    """Deal out tasks for the least time beyond the level that still reaches `need`, below `least`.
+def _deal(pairs, local, count, first, option, load, target, nodes, chosen):
+    """Deal out tasks for the least time beyond the level that still reaches what is needed.
 
     Returns:
-        (that time, work); `chosen` holds the pairs where it is below `least`.
+        (that time, work); `chosen` holds the pairs where it is below `target.least`.
     """
+    need, level, least = target.need, target.level, target.least
     trial, at = np.empty(count, np.int64), np.empty(count + 1, np.int64)
     beyond, reached = np.zeros(count + 1), np.zeros(count + 1)
     most, shortest = np.zeros(count + 1), np.zeros(count + 1)  # Σ_j a and time of the tasks from d on
@@ -159,7 +169,7 @@ def regroup(pairs, terms, own, best, together, drop, nodes, total, state):
         count, own_part = _options(pairs, now, local, task, first, option, rest)
         wanted = need - (reached - own_part)
         least *= 1.0 - _GAIN
-        found, spent = _deal(pairs, local, count, first, option, rest, wanted, level, least, nodes, chosen)
+        found, spent = _deal(pairs, local, count, first, option, rest, _Target(wanted, level, least), nodes, chosen)
         work += spent + _LOOK + N
         if found >= least:
             continue

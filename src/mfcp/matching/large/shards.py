@@ -56,11 +56,12 @@ class Shard:
         for low in range(0, n, step):
             part = slice(low, min(low + step, n))
             whole = slice(self.tasks.start + low, self.tasks.start + part.stop)
-            pricing_kernels.price_tasks(
-                self.data.T, self.data.A, self.data.extra(prices, whole), self.data.per_second(prices),
-                prices.reliability, self.data.cap, table, whole.start, whole.stop, spread, old[part], used[part],
-                cluster[part], seconds[part], reliability[part], least[part],
+            costs = pricing_kernels.Costs(
+                self.data.T, self.data.A, whole.start, whole.stop, self.data.extra(prices, whole),
+                self.data.per_second(prices), prices.reliability, self.data.cap, table,
             )  # fmt: skip
+            chosen = pricing_kernels.Chosen(cluster[part], seconds[part], reliability[part], least[part])
+            pricing_kernels.price_tasks(costs, spread, old[part], used[part], chosen)
         self.proposed = cluster, seconds, reliability
         mass = self.data.mass[self.tasks]
         return np.array([mass @ least, mass @ (np.abs(least) + 2 * prices.reliability)])
