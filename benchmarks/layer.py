@@ -139,7 +139,7 @@ PEERS: dict[str, tuple[str, Callable[[int, int], Layer]]] = {
     "cvxpylayers lsqr": ("cvxpylayers", cvxpylayer("lsqr")),
     "cvxpylayers dense": ("cvxpylayers", cvxpylayer("dense")),
     "diffcp": ("diffcp", diffcp_layer),
-    "ours in plain torch": ("", lambda M, N: partial(ours, engine="torch")),
+    "ours in plain torch": ("", lambda M, N: partial(ours, backend="torch")),
     "unrolled 1000": ("", lambda M, N: unrolled),
 }
 

@@ -106,7 +106,7 @@ def training() -> None:
         problem = instance(M, N, 32)
         took: dict[str, list[float]] = {"compiled": [], "torch": []}
         for repeat in range(4):
-            for engine, times in took.items():
+            for backend, times in took.items():
                 T = problem.T.clone().requires_grad_()
                 start = time.process_time()
                 found = relaxed_solution(
@@ -115,12 +115,12 @@ def training() -> None:
                     problem.gamma,
                     *WEIGHTS,
                     speedup=problem.speedup,
-                    engine=engine,  # type: ignore[arg-type]
+                    backend=backend,  # type: ignore[arg-type]
                 )
                 torch.autograd.grad(found.X.square().sum(), T)
                 if repeat:
                     times.append(1e3 * (time.process_time() - start))
-        fast, slow = (statistics.median(took[engine]) for engine in ("compiled", "torch"))
+        fast, slow = (statistics.median(took[backend]) for backend in ("compiled", "torch"))
         print(f"  {(M, N)!s:10} compiled {fast:8.1f}  torch {slow:8.1f}  {slow / fast:5.1f}x", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""How often the relaxed solver gives up: rounds at every edge, for both engines.
+"""How often the relaxed solver gives up: rounds at every edge, for both backends.
 
 Weights are in units of the round's makespan under its even plan. A round counts as failed when its status is not
 CONVERGED; such rounds carry zero gradient. Usage: python benchmarks/robustness.py [--rounds B]
@@ -34,9 +34,9 @@ def main() -> None:
     count = parser.parse_args().rounds
     torch.set_num_threads(1)
     print(
-        f"{'shape':>10} {'engine':>9} {'rounds':>7} {'failed':>7} {'of them tau = lam = 1e-6':>25} {'most steps':>11}"
+        f"{'shape':>10} {'backend':>9} {'rounds':>7} {'failed':>7} {'of them tau = lam = 1e-6':>25} {'most steps':>11}"
     )
-    for shape, engine in itertools.product(SHAPES, ("torch", "compiled")):
+    for shape, backend in itertools.product(SHAPES, ("torch", "compiled")):
         total = failed = extreme = most = 0
         for seed, (decades, edge, beta, tau, lam) in enumerate(
             itertools.product(DECADES, BELOW_EDGE, BETAS, WEIGHTS, WEIGHTS)
@@ -44,11 +44,11 @@ def main() -> None:
             T, A = draw(shape, decades, count, seed)
             unit = (T.mean(1).sum(1) / shape[0])[:, None, None]
             gamma = A.amax(1).mean(1) - edge
-            found = relaxed_solution(T / unit, A, gamma, beta=beta, lam=lam, tau=tau, engine=engine)
+            found = relaxed_solution(T / unit, A, gamma, beta=beta, lam=lam, tau=tau, backend=backend)
             bad = int((found.status != Status.CONVERGED).sum())
             total, failed, most = total + count, failed + bad, max(most, int(found.steps.max()))
             extreme += bad if tau == lam == 1e-6 else 0
-        print(f"{shape!s:>10} {engine:>9} {total:7d} {failed:7d} {extreme:25d} {most:11d}", flush=True)
+        print(f"{shape!s:>10} {backend:>9} {total:7d} {failed:7d} {extreme:25d} {most:11d}", flush=True)
 
 
 if __name__ == "__main__":

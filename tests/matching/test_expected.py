@@ -9,9 +9,7 @@ from mfcp.matching import expected
 from mfcp.matching.expected import (
     Moments,
     cost_bound,
-    expected_maximum,
     expected_plans,
-    expected_shortfall,
     least_expected_cost,
     least_expected_makespan,
 )
@@ -36,24 +34,6 @@ def moments(seed=0, rounds=20, clusters=3, tasks=5, spread=0.3, zeta=None):
         allowed=allowed,
         zeta=zeta,
     )
-
-
-def test_clark_is_exact_for_two_normal_loads_and_close_for_more():
-    rng = np.random.default_rng(0)
-    mean, variance = np.array([3.0, 2.5, 2.8]), np.array([0.5, 1.0, 0.2])
-    draws = rng.normal(mean, np.sqrt(variance), (400_000, 3))
-    for count, tolerance in ((2, 4e-3), (3, 2e-2)):
-        estimate = expected_maximum(mean[None, :count, None], variance[None, :count, None])[0, 0]
-        assert estimate == pytest.approx(draws[:, :count].max(axis=1).mean(), abs=tolerance)
-
-
-def test_shortfall_matches_monte_carlo_and_its_certain_limit():
-    rng = np.random.default_rng(0)
-    draws = rng.normal(0.83, 0.02, 400_000)
-    value = expected_shortfall(np.array(0.83), np.array(0.02**2), np.array(0.85))
-    assert value == pytest.approx(np.maximum(0.85 - draws, 0).mean(), abs=1e-4)
-    assert expected_shortfall(np.array(0.83), np.array(0.0), np.array(0.85)) == pytest.approx(0.02)
-    assert expected_shortfall(np.array(0.9), np.array(1e-8), np.array(0.85)) == pytest.approx(0.0, abs=1e-300)
 
 
 def test_without_uncertainty_it_is_the_least_penalised_plan():

@@ -17,12 +17,11 @@ from mfcp.matching.planning import solve_or_fall_back
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
 from mfcp.matching.relaxed.objective import relaxed_objective
-from mfcp.matching.relaxed.shortfall import expected_shortfall
 from mfcp.methods.base import FinetuneSettings, Method, register_members
 from mfcp.methods.decision_focused import DecisionFocused
 from mfcp.methods.finetuned import TrainingRounds
 from mfcp.methods.pretrain import PretrainSettings, pretrain
-from mfcp.methods.surrogates import FORBIDDEN, Choice, ExpectedCosts, PlanCosts, PlanLoss, _largest
+from mfcp.methods.surrogates import FORBIDDEN, Choice, ExpectedCosts, PlanCosts, PlanLoss
 from mfcp.predictors.heads import HeadTraining
 from mfcp.predictors.mlp import Mlp
 from mfcp.rules.base import Belief, Rule
@@ -150,16 +149,6 @@ class TestExpectedCosts:
         problem = problems(seed=4)
         T, A, costs = self.costs(problem, 0.0, 0.0)
         np.testing.assert_allclose(costs(T, A), tensors(problem)[2](T, A), rtol=1e-5, atol=1e-5)
-
-    def test_moments_have_the_derivatives_of_finite_differences(self):
-        rng = np.random.default_rng(0)
-        mean, variance = (torch.tensor(rng.uniform(1, 2, (1, 2, 3, 4)), requires_grad=True) for _ in range(2))
-        assert torch.autograd.gradcheck(_largest, (mean, variance))
-        d = torch.tensor(rng.normal(0, 0.02, 5), requires_grad=True)
-        noise = torch.full((5,), 1e-4, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(
-            lambda d, v: expected_shortfall(d, 0.0, v.sqrt()), (d, noise), eps=1e-8, atol=1e-4
-        )
 
 
 class TestLosses:

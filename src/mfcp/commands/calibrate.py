@@ -79,13 +79,13 @@ def _write(found: list[Calibrated], path: Path) -> None:
 
 
 def _print_left_out(report: dict[str, Any]) -> None:
-    """What validation took out of each table, and by which rules."""
+    """What validation took out of each table, and by which constraints."""
     for name, entry in report["tables"].items():
         if entry["bad_rows"]:
             why = [
-                f"{rule['bad']} by {rule['rule']}, expected {rule['expected']}"
-                for rule in entry["rules"]
-                if rule["bad"]
+                f"{constraint['bad']} by {constraint['constraint']}, expected {constraint['expected']}"
+                for constraint in entry["constraints"]
+                if constraint["bad"]
             ]
             print(f"{name}: {entry['bad_rows']} of {entry['rows']} rows are left out: {'; '.join(why)}")
     for warning in report["warnings"]:

@@ -52,10 +52,10 @@ def apart_bound(problem: MatchingProblem, floor: float) -> float:
     parts = [slice(low, low + 4096) for low in range(0, problem.tasks, 4096)]
     halves = [2.0 * ends_of(part, 0.5).min(axis=0).astype(np.float64) for part in parts]
     half = np.concatenate(halves)
-    giants = np.flatnonzero(half > floor)
-    if len(giants) < 2:
+    long_tasks = np.flatnonzero(half > floor)
+    if len(long_tasks) < 2:
         return floor
-    half, ends = half[giants], ends_of(giants, 1.0).T.astype(np.float64)
+    half, ends = half[long_tasks], ends_of(long_tasks, 1.0).T.astype(np.float64)
 
     def possible(value: float) -> bool:
         if (half > value).sum() > problem.clusters:
@@ -65,7 +65,7 @@ def apart_bound(problem: MatchingProblem, floor: float) -> float:
 
     levels = np.unique(np.concatenate([half, ends[np.isfinite(ends)]]))
     levels = np.append(floor, levels[levels > floor])
-    low, high = -1, len(levels) - 1  # not possible, possible: nothing is a giant at the last level
+    low, high = -1, len(levels) - 1  # not possible, possible: nothing is a long task at the last level
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if possible(levels[middle]) else (middle, high)

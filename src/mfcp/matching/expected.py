@@ -2,10 +2,7 @@
 
 The makespan of a plan is the maximum of M random loads and its reliability a random mean. The plan that
 minimises E[makespan] / unit + price · E[max(0, gamma - reliability)] needs no margin and always exists; with
-certain beliefs it is the plan of least penalised cost. E[max] follows Clark's moment formulas, exact for two
-normal loads and an approximation beyond.
-
-.. [Clark1961] C. E. Clark, "The greatest of a finite set of random variables", Operations Research 9(2), 1961.
+certain beliefs it is the plan of least penalised cost. E[max] and E[shortfall] are those of `normal`.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.matching.integer.enumeration import all_plans
+from mfcp.matching.normal import expected_maximum, expected_shortfall
 from mfcp.matching.planning import FALLBACK_PRICE, QUICK_TASKS, quick, solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, MatchingProblem
 
@@ -251,46 +249,6 @@ def sum_over_tasks(values: Floats, indicator: Floats) -> Floats:
     return np.stack([values[:, i] @ indicator[i] for i in range(values.shape[1])], axis=1)
 
 
-def expected_maximum(mean: Floats, variance: Floats) -> Floats:
-    """E[max_i load_i] of independent normal loads along axis 1, by folding Clark's formulas.
-
-    Eqs. (2)-(4) of [Clark1961]_, applied to two loads at a time, the running maximum treated as normal.
-
-    Args:
-        mean: (B, M, P) seconds.
-        variance: (B, M, P) seconds².
-
-    Returns:
-        (B, P) seconds.
-    """
-    from scipy.special import ndtr
-
-    top, spread = mean[:, 0], variance[:, 0]
-    for i in range(1, mean.shape[1]):
-        other, other_spread = mean[:, i], variance[:, i]
-        a = np.sqrt(np.maximum(spread + other_spread, 1e-300))
-        alpha = np.clip((top - other) / a, -38.0, 38.0)  # beyond, the normal tail underflows
-        phi = np.exp(-0.5 * alpha**2) / np.sqrt(2 * np.pi)
-        upper = ndtr(alpha)
-        first = top * upper + other * (1 - upper) + a * phi
-        second = (top**2 + spread) * upper + (other**2 + other_spread) * (1 - upper) + (top + other) * a * phi
-        top, spread = first, np.maximum(second - first**2, 0.0)
-    return top
-
-
-def expected_shortfall(mean: Floats, variance: Floats, gamma: Floats) -> Floats:
-    """E[max(0, gamma - u)] for normal u: q phi(d / q) - d Phi(-d / q) with d = mean - gamma, q² = variance."""
-    from scipy.special import ndtr
-
-    d = mean - gamma
-    q = np.sqrt(np.maximum(variance, 1e-300))
-    z = np.clip(d / q, -38.0, 38.0)
-    result: Floats = np.where(
-        variance > 0, q * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) - d * ndtr(-z), np.maximum(-d, 0.0)
-    )
-    return result
-
-
 def _channels(moments: Moments) -> list[Floats]:
     """What a plan sums per cluster: mean time, its variance, reliability, its variance, tasks, forbidden pairs."""
     return [
@@ -313,7 +271,7 @@ def _score(totals: list[Floats], moments: Moments, unit: Floats, quantile: float
     u, variance_of_u = reliable.sum(axis=1) / tasks, reliable_variance.sum(axis=1) / tasks**2
     gamma = moments.gamma[:, None]
     if quantile is None:
-        short = expected_shortfall(u, variance_of_u, gamma)
+        short = expected_shortfall(u - gamma, np.sqrt(variance_of_u))
     else:
         short = np.maximum(gamma - u + quantile * np.sqrt(variance_of_u), 0.0)
     span: Floats = expected_maximum(mean, variance) / unit[:, None]

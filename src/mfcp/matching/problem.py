@@ -130,10 +130,7 @@ class MatchingProblem:
         due, undated = None, None
         if deadline is not None:
             due = _vector(deadline, "deadline", (*shape[:-2], shape[-1]), "seconds, inf for none", lambda x: x == x)
-            ends = times if curve is None else times * curve[:, 1:].min(axis=1)[:, None]
-            ends = ends if busy_for is None else ends + busy_for[..., None]
-            in_time = mask & (ends <= due[..., None, :] * (1.0 + SLACK))
-            _placeable(in_time, mask, ends, due)
+            in_time = _in_time(times, mask, curve, busy_for, due)
             if not np.array_equal(in_time, mask):
                 undated, mask = (times, reliabilities, mask), in_time
         if not _full(mask):
@@ -435,6 +432,19 @@ def _broadcast(value: ArrayLike, name: str, shape: tuple[int, ...], kind: type[n
         return np.broadcast_to(array, shape)
     except ValueError:
         raise DataError(f"{name} must have shape {shape} or what broadcasts to it, got {array.shape}") from None
+
+
+def _in_time(times: Floats, mask: Bools, zeta: Floats | None, backlog: Floats | None, due: Floats) -> Bools:
+    """(..., M, N) the pairs that are allowed and end in time where the task runs alone.
+
+    Raises:
+        InfeasibleError: a task without such a pair.
+    """
+    ends = times if zeta is None else times * zeta[:, 1:].min(axis=1)[:, None]
+    ends = ends if backlog is None else ends + backlog[..., None]
+    in_time: Bools = mask & (ends <= due[..., None, :] * (1.0 + SLACK))
+    _placeable(in_time, mask, ends, due)
+    return in_time
 
 
 def _placeable(mask: Bools, before: Bools | None = None, ends: Floats | None = None, due: Floats | None = None) -> None:

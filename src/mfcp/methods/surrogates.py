@@ -24,13 +24,12 @@ from pydantic import Field
 from torch import Tensor
 
 from mfcp.matching.integer.enumeration import all_plans
+from mfcp.matching.normal import expected_maximum, expected_shortfall
 from mfcp.matching.planning import FALLBACK_PRICE
 from mfcp.matching.problem import SLACK
-from mfcp.matching.relaxed.shortfall import expected_shortfall
 from mfcp.registry import Registered
 from mfcp.rules.expected_cost import WIDEST
 
-_TAIL = 13.0  # beyond, the normal tail is zero in single precision
 FORBIDDEN = 1e6  # cost of a plan over a pair that does not exist: finite, so that no two infinities meet
 
 
@@ -90,7 +89,7 @@ class ExpectedCosts(PlanCosts):
     a_sd: Tensor = field(default_factory=lambda: torch.zeros(()))
 
     def __call__(self, T: Tensor, A: Tensor) -> Tensor:
-        """(S, R, P) E[makespan] / unit + price · E[shortfall] by `matching.expected`'s formulas, differentiable.
+        """(S, R, P) E[makespan] / unit + price · E[shortfall] by the formulas of `matching.normal`, differentiable.
 
         The unit is the makespan of the point plan on the mean times, without a derivative.
         """
@@ -110,28 +109,9 @@ class ExpectedCosts(PlanCosts):
         forbidden = used > 0 if bool(used.any()) else None
         span, short = load.detach().amax(-2), (gamma - reached.detach()).clamp_min(0.0)
         unit = span.gather(-1, _point_plan(span, short, forbidden))
-        missing = expected_shortfall(reached, gamma, noise.clamp_min(1e-12).sqrt())
-        cost = _largest(load, load_variance) / unit + self.price * missing
+        missing = expected_shortfall(reached - gamma, noise.clamp_min(1e-12).sqrt())
+        cost = expected_maximum(load, load_variance) / unit + self.price * missing
         return cost if forbidden is None else cost.masked_fill(forbidden, FORBIDDEN)
-
-
-def _largest(mean: Tensor, variance: Tensor) -> Tensor:
-    """(S, R, P) Clark's E[max] over clusters of normal loads (S, R, M, P): `matching.expected.expected_maximum`."""
-    top, spread = mean[:, :, 0], variance[:, :, 0]
-    for i in range(1, mean.shape[2]):
-        other, own = mean[:, :, i], variance[:, :, i]
-        a = (spread + own).clamp_min(1e-12).sqrt()
-        alpha = ((top - other) / a).clamp(-_TAIL, _TAIL)
-        density, upper = _density(alpha), torch.special.ndtr(alpha)
-        first = top * upper + other * (1 - upper) + a * density
-        second = (top**2 + spread) * upper + (other**2 + own) * (1 - upper) + (top + other) * a * density
-        top, spread = first, (second - first**2).clamp_min(0.0)
-    return top
-
-
-def _density(z: Tensor) -> Tensor:
-    density: Tensor = (-0.5 * z**2).exp() / (2 * torch.pi) ** 0.5
-    return density
 
 
 @torch.no_grad()

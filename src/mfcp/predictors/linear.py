@@ -18,10 +18,10 @@ class Linear(Predictor):
 
     def bank(self, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> nn.Module:
         """See `Predictor.bank`."""
-        return _Bank(features, clusters, seeds)
+        return _LinearBank(features, clusters, seeds)
 
 
-class _Bank(nn.Module):
+class _LinearBank(nn.Module):
     def __init__(self, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> None:
         super().__init__()
         self.weight = initial(seeds, (clusters, features), 0.1 * features**-0.5)

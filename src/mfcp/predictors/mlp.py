@@ -24,10 +24,10 @@ class Mlp(Predictor):
 
     def bank(self, features: int, clusters: int, seeds: Sequence[Sequence[int]]) -> nn.Module:
         """See `Predictor.bank`."""
-        return _Bank(features, clusters, self.hidden, seeds)
+        return _NetworkBank(features, clusters, self.hidden, seeds)
 
 
-class _Bank(nn.Module):
+class _NetworkBank(nn.Module):
     def __init__(self, features: int, clusters: int, hidden: int, seeds: Sequence[Sequence[int]]) -> None:
         super().__init__()
         self.into = initial([(*s, 0) for s in seeds], (clusters, features, hidden), features**-0.5)

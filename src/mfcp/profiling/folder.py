@@ -34,7 +34,7 @@ EXTRA: dict[str, dict[str, Any]] = {
 """Columns beyond the schema's, and their types."""
 
 
-class Folder:
+class LogFolder:
     """The tables of a folder; each row that is added is on the disk when `add` returns.
 
     A table is replaced as a whole, and referred tables are written before those that refer to them: whatever ends
@@ -79,7 +79,7 @@ class Folder:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Folder]:
+def opened(path: Path) -> Iterator[LogFolder]:
     """The folder, made if missing, for this process alone.
 
     Raises:
@@ -94,7 +94,7 @@ def opened(path: Path) -> Iterator[Folder]:
             raise DataError(
                 f"{path}: another `mfcp profile` writes to this folder; wait for it or choose another --out"
             ) from None
-        yield Folder(path)
+        yield LogFolder(path)
 
 
 def _required(table: str) -> list[str]:

@@ -13,9 +13,9 @@ import pandas as pd
 
 from mfcp.emulator.zoo import activations
 from mfcp.errors import DataError
-from mfcp.profiling.folder import Folder
+from mfcp.profiling.folder import LogFolder
 from mfcp.profiling.isolation import Isolation, Outcome
-from mfcp.profiling.subjects import Run, Subject
+from mfcp.profiling.subjects import ProfilingRun, Subject
 from mfcp.progress import progress
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class _BudgetEndError(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunSettings:
     """How every run goes."""
 
     warmup: int
@@ -72,21 +72,26 @@ class Session:
     Args:
         folder: gets every row.
         isolation: where everything runs.
-        plan: how.
+        settings: how.
         clusters: the rows of table clusters by name, without figures.
         end: `time.monotonic()` at which the budget ends.
     """
 
     def __init__(
-        self, folder: Folder, isolation: Isolation, plan: Plan, clusters: dict[str, dict[str, Any]], end: float
+        self,
+        folder: LogFolder,
+        isolation: Isolation,
+        settings: RunSettings,
+        clusters: dict[str, dict[str, Any]],
+        end: float,
     ) -> None:
-        self.folder, self.isolation, self.plan, self.clusters, self.end = folder, isolation, plan, clusters, end
+        self.folder, self.isolation, self.settings, self.clusters, self.end = folder, isolation, settings, clusters, end
         self.spent: list[tuple[float, float]] = []  # (work, seconds) of the runs so far
         self.graphs = folder.names("nodes") & folder.names("edges")
         self.without_graph: dict[str, str] = {}
         self.facts: dict[str, dict[str, Any]] = {}
 
-    def go(self, turns: list[list[Run]]) -> Profiled:
+    def go(self, turns: list[list[ProfilingRun]]) -> Profiled:
         """Run until all is done or the budget ends: turn by turn, what is little work first."""
         ran: list[str] = []
         cut = None
@@ -109,13 +114,13 @@ class Session:
                 pass
         return Profiled(self.folder.tables, ran, total - len(ran), cut, self.without_graph)
 
-    def _work(self, run: Run) -> float:
+    def _work(self, run: ProfilingRun) -> float:
         """About the operations of a run's steps; the traffic of parameters counts as those that fit into its time."""
         graph = self._facts(run.subject.graph_id)
-        count = self.plan.examples_in_all or run.batch * (self.plan.warmup + self.plan.steps)
+        count = self.settings.examples_in_all or run.batch * (self.settings.warmup + self.settings.steps)
         return count * (3 * (graph["flops"] or 0) + _UPDATE * (graph["param_count"] or 0) / run.batch) + _START
 
-    def _expected(self, run: Run) -> float:
+    def _expected(self, run: ProfilingRun) -> float:
         """Seconds that a run takes: those of the run nearest in work, and in proportion where it is more work."""
         work = self._work(run)
         near, seconds = min(self.spent, key=lambda other: abs(log(other[0] / work)), default=(work, 0.0))
@@ -125,14 +130,14 @@ class Session:
         left = self.end - time.monotonic()
         if left <= 0:
             raise _BudgetEndError
-        outcome = self.isolation.run(job, arguments, timeout=min(self.plan.timeout, left), memory=memory)
-        if outcome.timed_out and left < self.plan.timeout:
+        outcome = self.isolation.run(job, arguments, timeout=min(self.settings.timeout, left), memory=memory)
+        if outcome.timed_out and left < self.settings.timeout:
             raise _BudgetEndError
         return outcome
 
-    def _record(self, run: Run) -> None:
+    def _record(self, run: ProfilingRun) -> None:
         """Run and write down, with the rows of tables tasks and clusters that it refers to."""
-        plan = self.plan
+        settings = self.settings
         device = run.place["device"]
         self._describe(run)
         arguments = {
@@ -142,20 +147,20 @@ class Session:
             "optimizer": run.subject.optimizer,
             "device": device,
             "threads": run.threads,
-            "memory": plan.memory,
-            "warmup": plan.warmup,
-            "steps": plan.steps,
-            "total": plan.examples_in_all // run.batch if plan.examples_in_all else None,
-            "seed": plan.seed + run.attempt,
+            "memory": settings.memory,
+            "warmup": settings.warmup,
+            "steps": settings.steps,
+            "total": settings.examples_in_all // run.batch if settings.examples_in_all else None,
+            "seed": settings.seed + run.attempt,
         }
         # Without a limit what the machine has is one: better an allocation that fails than the kernel's kill.
-        memory = (plan.memory or run.place["memory_bytes"]) if device == "cpu" else None
+        memory = (settings.memory or run.place["memory_bytes"]) if device == "cpu" else None
         began, started, load = time.monotonic(), pd.Timestamp.now("UTC"), os.getloadavg()[0]
         outcome = self._isolated("train", arguments, memory)
-        self.folder.add("runs", [_row(run, plan, outcome) | {"started_at": started, "load_average": load}])
+        self.folder.add("runs", [_row(run, settings, outcome) | {"started_at": started, "load_average": load}])
         self.spent.append((self._work(run), time.monotonic() - began))
 
-    def _describe(self, run: Run) -> None:
+    def _describe(self, run: ProfilingRun) -> None:
         if run.cluster_id not in self.folder.names("clusters"):
             outcome = self._isolated("figures", {"device": run.place["device"], "threads": run.threads})
             none = dict.fromkeys(("peak_flops", "peak_flops_fp32", "memory_bandwidth"))
@@ -191,9 +196,9 @@ class Session:
             }
         return self.facts[graph_id]
 
-    def _task(self, run: Run) -> dict[str, Any]:
+    def _task(self, run: ProfilingRun) -> dict[str, Any]:
         subject = run.subject
-        whole = {"samples": self.plan.examples_in_all} if self.plan.examples_in_all else {}
+        whole = {"samples": self.settings.examples_in_all} if self.settings.examples_in_all else {}
         return {
             "task_id": run.task_id,
             "domain": subject.domain,
@@ -205,13 +210,13 @@ class Session:
             **self._facts(subject.graph_id),
             "family": subject.family,
             "dataset": "synthetic",
-            "epochs": self.plan.epochs,
+            "epochs": self.settings.epochs,
             "optimizer": subject.optimizer,
             **whole,
         }
 
 
-def _row(run: Run, plan: Plan, outcome: Outcome) -> dict[str, Any]:
+def _row(run: ProfilingRun, settings: RunSettings, outcome: Outcome) -> dict[str, Any]:
     result = outcome.result or {}
     times = result.get("step_times")
     median, low, high = np.quantile(times, [0.5, 0.1, 0.9]).tolist() if times else (None, None, None)
@@ -223,13 +228,13 @@ def _row(run: Run, plan: Plan, outcome: Outcome) -> dict[str, Any]:
         "batch_size": run.batch,
         "step_time_s": median,
         "samples_per_s": run.batch / median if median else None,
-        "duration_s": result.get("train_s") if plan.epochs else None,
+        "duration_s": result.get("train_s") if settings.epochs else None,
         "status": outcome.status,
         "error": outcome.error,
         "wall_s": outcome.wall_s,
         "cpu_s": outcome.cpu_s,
         "peak_memory_bytes": result.get("peak_bytes") or outcome.peak_bytes,
-        "warmup_steps": plan.warmup,
+        "warmup_steps": settings.warmup,
         "steps": len(times) if times else None,
         "step_time_p10_s": low,
         "step_time_p90_s": high,

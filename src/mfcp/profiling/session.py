@@ -13,13 +13,14 @@ from mfcp.errors import SettingsError
 from mfcp.profiling.folder import opened
 from mfcp.profiling.isolation import Isolation
 from mfcp.profiling.machine import cluster, cores
-from mfcp.profiling.running import Plan, Profiled, Session
-from mfcp.profiling.subjects import MOST, Run, in_turns, subjects
+from mfcp.profiling.running import Profiled, RunSettings, Session
+from mfcp.profiling.subjects import MOST, ProfilingRun, in_turns, subjects
 
 _MOST_REPEATS = 10_000  # all runs are listed before the first one begins
 _MOST_SEED = 2**63 - 1
 
 
+# Over 60 lines: 41 of them are the arguments and what each is.
 def profile(
     models: Sequence[str] = (),
     *,
@@ -79,13 +80,13 @@ def profile(
     wrong = [batch for subject in chosen for batch in batches or (subject.batch,) if examples and examples % batch]
     if wrong:
         raise SettingsError(f"--examples {examples} is no multiple of batch {wrong[0]}; choose one that is")
-    plan = Plan(warmup, steps, epochs, examples, timeout, memory_limit, seed)
+    settings = RunSettings(warmup, steps, epochs, examples, timeout, memory_limit, seed)
     suffix = f"/e{epochs}x{examples}" if epochs else ""
     with opened(Path(out)) as folder, Isolation() as isolation:
         clusters = _clusters(isolation, "cpu" if threads else device, threads or (cores(),), memory_limit)
         turns = [
             [
-                Run(subject, batch, precision, place, count, str(row["cluster_id"]), attempt, suffix)
+                ProfilingRun(subject, batch, precision, place, count, str(row["cluster_id"]), attempt, suffix)
                 for subject in turn
                 for batch in batches or (subject.batch,)
                 for precision in precisions
@@ -96,7 +97,7 @@ def profile(
         ]
         done = folder.names("runs")
         waiting = [[run for run in turn if run.run_id not in done] for turn in turns]
-        session = Session(folder, isolation, plan, {str(row["cluster_id"]): row for *_, row in clusters}, end)
+        session = Session(folder, isolation, settings, {str(row["cluster_id"]): row for *_, row in clusters}, end)
         return session.go(waiting)
 
 

@@ -46,7 +46,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Run:
+class ProfilingRun:
     """One run of a task on a cluster."""
 
     subject: Subject

@@ -24,7 +24,9 @@ def with_cell(log, name, column, row, value):
 
 
 def lines_of(validated):
-    return [tuple(line) for line in validated.quarantine[["table", "row", "key", "column", "rule", "value"]].values]
+    return [
+        tuple(line) for line in validated.quarantine[["table", "row", "key", "column", "constraint", "value"]].values
+    ]
 
 
 def test_a_good_log_passes_whole(small_log):
@@ -36,7 +38,7 @@ def test_a_good_log_passes_whole(small_log):
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "rule", "expected"),
+    ("column", "value", "constraint", "expected"),
     [
         ("duration_s", -1.0, "range", "a number above 0 to 1e+09 s or empty"),
         ("duration_s", 0.0, "range", "a number above 0"),
@@ -51,9 +53,9 @@ def test_a_good_log_passes_whole(small_log):
         ("started_at", "last week", "type", "ISO 8601"),
     ],
 )
-def test_a_bad_run_is_quarantined_with_its_reason(small_log, column, value, rule, expected):
+def test_a_bad_run_is_quarantined_with_its_reason(small_log, column, value, constraint, expected):
     validated = validate(with_cell(small_log, "runs", column, 2, value), max_bad_share=0.2)
-    assert lines_of(validated) == [("runs", 3, "r2", column, rule, "" if value is None else str(value))]
+    assert lines_of(validated) == [("runs", 3, "r2", column, constraint, "" if value is None else str(value))]
     assert expected in validated.quarantine["expected"].iloc[0]
     assert validated.tables["runs"]["run_id"].tolist() == ["r0", "r1", "r3", "r4", "r5", "r6", "r7"]
     assert validated.report["tables"]["runs"]["bad_rows"] == 1
@@ -72,12 +74,12 @@ def test_a_wrong_phase_is_quarantined_and_its_runs_with_it(small_log):
     tables = with_cell(small_log, "tasks", "phase", 1, "Training")
     with pytest.raises(TooManyBadRowsError) as caught:
         validate(tables, max_bad_share=0.49)
-    rules = caught.value.validated.quarantine[["table", "rule"]].value_counts().to_dict()
-    assert rules == {("tasks", "values"): 1, ("runs", "reference"): 4}
+    constraints = caught.value.validated.quarantine[["table", "constraint"]].value_counts().to_dict()
+    assert constraints == {("tasks", "values"): 1, ("runs", "reference"): 4}
     message = str(caught.value)
     assert message.startswith(
-        "more than 49.0% bad rows: tasks: 1 of 2 rows are bad (50.0%), most by rule values(phase), expected train or "
-        "infer or empty; e.g. row 2, key 'b', value 'Training'; runs: 4 of 8 rows"
+        "more than 49.0% bad rows: tasks: 1 of 2 rows are bad (50.0%), most by constraint values(phase), "
+        "expected train or infer or empty; e.g. row 2, key 'b', value 'Training'; runs: 4 of 8 rows"
     )
     assert message.endswith("mend the log or raise validate.max_bad_share")
 
@@ -100,7 +102,7 @@ def test_a_task_that_never_succeeded_is_left_out_with_a_warning(small_log):
     ]
     assert validated.tables["tasks"]["task_id"].tolist() == ["a"]
     assert set(validated.tables["runs"]["task_id"]) == {"a"}
-    assert validated.quarantine[["table", "rule"]].value_counts().to_dict() == {
+    assert validated.quarantine[["table", "constraint"]].value_counts().to_dict() == {
         ("tasks", "no_success"): 1,
         ("runs", "no_success"): 4,
     }
@@ -159,7 +161,7 @@ change = st.sampled_from(sorted(BAD_CELLS)).flatmap(
 @settings(max_examples=10, deadline=None)
 @given(changes=st.lists(change, max_size=6))
 def test_every_row_is_either_kept_or_quarantined(small_log_factory, changes):
-    # validate() itself compares Great Expectations' count of every rule with the mask's.
+    # validate() itself compares Great Expectations' count of every constraint with the mask's.
     tables = small_log_factory()
     for column, row, value in changes:
         values = tables["runs"][column].astype(object)
@@ -171,7 +173,7 @@ def test_every_row_is_either_kept_or_quarantined(small_log_factory, changes):
         lines = validated.quarantine[validated.quarantine["table"] == name]
         assert len(validated.tables[name]) + lines["row"].nunique() == rows
         entry = validated.report["tables"].get(name)
-        warned = lines[lines["rule"] == "no_success"]["row"].nunique()
+        warned = lines[lines["constraint"] == "no_success"]["row"].nunique()
         assert entry["bad_rows"] == lines["row"].nunique() - warned
 
 
@@ -201,13 +203,15 @@ def test_counts_are_added_over_pieces(small_log, monkeypatch):
     monkeypatch.setattr(validation, "ROWS_AT_ONCE", 3)
     tables = small_log()
     tables["runs"]["duration_s"] = [-1.0, 1.0, 1.0, 1.0, -1.0, 1.0, 1.0, -1.0]
-    rules = validate(tables, max_bad_share=1.0).report["tables"]["runs"]["rules"]
-    assert next(r["bad"] for r in rules if r["rule"] == "range(duration_s)") == 3
+    constraints = validate(tables, max_bad_share=1.0).report["tables"]["runs"]["constraints"]
+    assert next(r["bad"] for r in constraints if r["constraint"] == "range(duration_s)") == 3
 
 
 def test_a_disagreement_with_great_expectations_is_not_hidden(small_log, monkeypatch):
     monkeypatch.setattr(validation, "_expectation_counts", lambda table, coerced, found: [1] * len(found))
-    with pytest.raises(MfcpError, match=r"tasks, rule missing\(task_id\): great_expectations counts 1 bad rows, .* 0"):
+    with pytest.raises(
+        MfcpError, match=r"tasks, constraint missing\(task_id\): great_expectations counts 1 bad rows, .* 0"
+    ):
         validate(small_log(), max_bad_share=1.0)
 
 
@@ -218,7 +222,7 @@ def test_report_is_written_whole_and_stable(tmp_path, small_log):
     report = json.loads((tmp_path / "1" / "validation.json").read_text())
     assert report["tables"]["runs"]["bad_rows"] == 1
     lines = (tmp_path / "1" / "quarantine.csv").read_text().splitlines()
-    assert lines[0] == "table,row,key,column,rule,value,expected"
+    assert lines[0] == "table,row,key,column,constraint,value,expected"
     assert lines[1].startswith("runs,3,r2,duration_s,range,-1.0,")
     for name in ("validation.json", "quarantine.csv"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()

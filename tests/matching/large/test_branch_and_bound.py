@@ -1,4 +1,4 @@
-"""Branches on giants: their bound is below every plan and above the relaxation's, and ends at the optimum."""
+"""Branches on long tasks: their bound is below every plan and above the relaxation's, and ends at the optimum."""
 
 import time
 
@@ -53,7 +53,7 @@ def test_where_every_task_is_a_giant_branches_end_at_the_optimum(seed):
     bound, open_ = raised(problem, value, 10_000, 1e-4)
     assert relaxation <= bound
     assert bound == pytest.approx(optimum, rel=1e-4)
-    assert open_[0].giant < 0
+    assert open_[0].long_task < 0
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -96,7 +96,7 @@ def test_plans_of_rounds_that_split_giants_are_near_their_bound(seed, monkeypatc
 
 def test_searches_of_small_rounds_start_from_several_branches():
     problem = heavy(10, 100, 1.5, 4)
-    relaxation, found = (price(problem, time_limit=60.0, settling=settling) for settling in (False, None))
+    relaxation, found = (price(problem, time_limit=60.0, fixing=fixing) for fixing in (False, None))
     assert not relaxation.others
     assert len(found.others) == 2
     assert found.bound > 1.002 * relaxation.bound

@@ -98,7 +98,7 @@ def test_bound_meets_the_linear_relaxation(case):
     if "dtype" in options:
         problem = MatchingProblem(problem.T.astype(np.float32), problem.A.astype(np.float32), 0.9)
     optimum = relaxed(problem)
-    found = price(problem, time_limit=60.0, tolerance=1e-6, settling=False)
+    found = price(problem, time_limit=60.0, tolerance=1e-6, fixing=False)
     assert optimum * (1 - 1e-5) <= found.bound <= optimum * (1 + 1e-9)
 
 
@@ -113,12 +113,12 @@ def test_few_candidates_and_a_sample_reach_the_same_bound(M, N, candidates):
 
 def test_the_task_that_takes_longest_is_a_bound():
     problem = unrelated(4, 30, 3)
-    giant = MatchingProblem(np.where(np.arange(30) == 7, 1e4, problem.T), problem.A, 0.8)
-    assert price(giant, time_limit=10.0).bound == pytest.approx(1e4)
+    long_task = MatchingProblem(np.where(np.arange(30) == 7, 1e4, problem.T), problem.A, 0.8)
+    assert price(long_task, time_limit=10.0).bound == pytest.approx(1e4)
 
 
 def test_a_giant_task_and_backlog_raise_the_bound_above_the_relaxation():
-    """Two clusters of equal speed: relaxed, the giant would be split over both, and backlog be worked around."""
+    """Two clusters of equal speed: relaxed, the long task would be split over both, and backlog be worked around."""
     T, A = np.full((2, 21), 1.0), np.ones((2, 21))
     T[:, 0] = 30.0  # then 25 on average
     assert price(MatchingProblem(T, A, 0.0), time_limit=10.0).bound == pytest.approx(30.0)
@@ -175,10 +175,10 @@ def test_order_of_clusters_and_unit_of_time_do_not_matter(seed, unit):
     problem = unrelated(6, 60, seed)
     order = np.random.default_rng(seed).permutation(6)
 
-    def bound(T, A, settling):
-        return price(MatchingProblem(T, A, 0.9), time_limit=10.0, tolerance=1e-5, settling=settling).bound
+    def bound(T, A, fixing):
+        return price(MatchingProblem(T, A, 0.9), time_limit=10.0, tolerance=1e-5, fixing=fixing).bound
 
-    relaxation, branched = (bound(problem.T, problem.A, settling) for settling in (False, None))
+    relaxation, branched = (bound(problem.T, problem.A, fixing) for fixing in (False, None))
     assert bound(unit * problem.T[order], problem.A[order], False) == pytest.approx(unit * relaxation, rel=2e-5)
     assert bound(unit * problem.T, problem.A, None) == pytest.approx(unit * branched, rel=1e-6)
     other = bound(problem.T[order], problem.A[order], None)  # of as many branches, but not quite the same ones
@@ -192,7 +192,7 @@ def sized(sizes, M, rng):
     return MatchingProblem(T, rng.uniform(0.7, 1.0, T.shape), 0.9)
 
 
-def many_giants(M, N, seed):
+def many_long_tasks(M, N, seed):
     """M // 4 tasks that each fill most of a cluster, among small ones."""
     rng = np.random.default_rng([seed, M, N])
     sizes = rng.lognormal(0, 0.7, N)
@@ -201,15 +201,15 @@ def many_giants(M, N, seed):
 
 
 def test_giants_are_settled_and_the_rest_priced_around_them():
-    problem = many_giants(30, 4000, 0)
+    problem = many_long_tasks(30, 4000, 0)
     found = price(problem, time_limit=60.0)
     least = problem.T.min(axis=0)
-    giants = np.flatnonzero(least > 0.25 * found.bound)
-    chosen = found.candidates.cluster[giants]
-    assert len(giants) >= 4
+    long_tasks = np.flatnonzero(least > 0.25 * found.bound)
+    chosen = found.candidates.cluster[long_tasks]
+    assert len(long_tasks) >= 4
     assert (chosen[:, 0] >= 0).all()
     assert (chosen[:, 1:] < 0).all()
-    load = np.bincount(chosen[:, 0], problem.T[chosen[:, 0], giants], minlength=30)
+    load = np.bincount(chosen[:, 0], problem.T[chosen[:, 0], long_tasks], minlength=30)
     assert load.max() <= 1.01 * found.bound
     plan = search(problem, found, time_limit=60.0)
     assert found.bound <= makespan(plan, problem.T) <= 1.01 * found.bound  # far from it if the relaxation splits them
@@ -233,9 +233,9 @@ def test_rounds_that_hang_on_a_few_long_tasks_lose_less_than_a_task_of_a_cluster
 
 def test_a_poor_plan_is_searched_again_with_giants_settled(monkeypatch):
     problem = heavy(60, 2400, 1.5, 1)
-    found = price(problem, time_limit=60.0, settling=False)
+    found = price(problem, time_limit=60.0, fixing=False)
     assert makespan(search(problem, found, time_limit=60.0), problem.T) > 1.1 * found.bound
-    monkeypatch.setattr(pricing, "SPLIT", np.inf)  # the first attempt leaves giants to the search
+    monkeypatch.setattr(pricing, "SPLIT", np.inf)  # the first attempt leaves long tasks to the search
     solution = solve(problem, "dual")
     assert solution.gap <= 60 / 2400
 

@@ -25,15 +25,15 @@ def gradients(T, A, gamma, weights, **options):
     return torch.autograd.grad((found.X * weights_like(found.X)).sum(), (t, a))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("backend", ENGINES)
 @pytest.mark.parametrize("weights", [(5.0, 0.1, 0.1), (40.0, 0.003, 0.01)], ids=str)
-def test_implicit_equals_the_dense_kkt_system(weights, engine):
+def test_implicit_equals_the_dense_kkt_system(weights, backend):
     T, A, gamma = rounds(3, 5, 6)
     problem = relaxed_problem(T, A, gamma, *weights)
-    solution = solve_relaxed(problem, engine=engine)
+    solution = solve_relaxed(problem, backend=backend)
     G = weights_like(T)
     for ours, dense in zip(
-        respond(problem, solution, G, engine=engine), kkt_response(problem, solution.X, G), strict=True
+        respond(problem, solution, G, backend=backend), kkt_response(problem, solution.X, G), strict=True
     ):
         assert (ours - dense).abs().max() < 1e-7 * dense.abs().max()
 
@@ -51,14 +51,14 @@ def test_optimality_conditions_hold_at_the_plan_and_nowhere_else():
     assert elsewhere.abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_gradcheck(engine):
+@pytest.mark.parametrize("backend", ENGINES)
+def test_gradcheck(backend):
     T, A, gamma = rounds(3, 4, 2, seed=1)
     allowed = torch.ones(2, 3, 4, dtype=torch.bool)
     allowed[0, 1, 2] = False
 
     def plan(t, a):
-        return relaxed_solution(t, a, gamma - 0.05, 5.0, 0.1, 0.1, allowed=allowed, engine=engine, tolerance=1e-13).X
+        return relaxed_solution(t, a, gamma - 0.05, 5.0, 0.1, 0.1, allowed=allowed, backend=backend, tolerance=1e-13).X
 
     assert gradcheck(plan, (T.requires_grad_(), A.requires_grad_()), eps=1e-6, atol=1e-6, rtol=1e-6)
 

@@ -88,7 +88,7 @@ def test_restarts_never_hurt_and_the_result_is_stationary():
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("shape", [(1, 4, 4), (3, 5, 16), (4, 9, 6)], ids=str)
-def test_engines_find_the_same_local_optima(shape, masked):
+def test_backends_find_the_same_local_optima(shape, masked):
     T, A, gamma = rounds(*shape, seed=4, tight=0.4)
     allowed = torch.rand(T.shape, generator=torch.Generator().manual_seed(0)) < 0.7 if masked else None
     if masked:
@@ -96,9 +96,9 @@ def test_engines_find_the_same_local_optima(shape, masked):
         gamma = torch.minimum(gamma, A.masked_fill(~allowed, 0).amax(1).mean(1) - 0.01)
     found = [
         relaxed_solution(
-            T, A, gamma, 20.0, 0.01, 0.03, speedup=SpeedUp(0.6, 1.5), allowed=allowed, restarts=3, engine=engine
+            T, A, gamma, 20.0, 0.01, 0.03, speedup=SpeedUp(0.6, 1.5), allowed=allowed, restarts=3, backend=backend
         ).require()
-        for engine in ("torch", "compiled")
+        for backend in ("torch", "compiled")
     ]
     for name in ("X", "p", "q", "status"):
         assert torch.allclose(*(getattr(one, name).double() for one in found), rtol=1e-5, atol=1e-7), name
@@ -106,12 +106,12 @@ def test_engines_find_the_same_local_optima(shape, masked):
         assert (found[1].X[~allowed] == 0).all()
 
 
-def test_a_warm_start_stays_on_its_branch_under_both_engines():
+def test_a_warm_start_stays_on_its_branch_under_both_backends():
     T, A, gamma = rounds(3, 5, 8, seed=3)
     base = relaxed_solution(T, A, gamma, 10.0, 0.03, 0.05, speedup=CURVE)
     cold = base.steps
-    for engine in ("torch", "compiled"):
-        near = relaxed_solution(T * 1.001, A, gamma, 10.0, 0.03, 0.05, speedup=CURVE, start=base, engine=engine)
+    for backend in ("torch", "compiled"):
+        near = relaxed_solution(T * 1.001, A, gamma, 10.0, 0.03, 0.05, speedup=CURVE, start=base, backend=backend)
         assert (near.require().X - base.X).abs().max() < 0.05
         assert (near.steps < cold).all()
 

@@ -17,11 +17,11 @@ ENGINES = ["torch", "compiled"]
 WEIGHTS = {"beta": 5.0, "lam": 0.1, "tau": 0.01}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("backend", ENGINES)
 @pytest.mark.parametrize("shape", [(3, 5, 64), (5, 20, 64), (10, 100, 16), (20, 500, 4)], ids=str)
-def test_optimality_holds_to_1e_9(shape, engine):
+def test_optimality_holds_to_1e_9(shape, backend):
     T, A, gamma = rounds(*shape)
-    found = relaxed_solution(T, A, gamma, **WEIGHTS, engine=engine).require()
+    found = relaxed_solution(T, A, gamma, **WEIGHTS, backend=backend).require()
     assert relative_kkt(T, A, found.X, gamma, **WEIGHTS).max() < 1e-9
     assert (found.X.sum(1) - 1).abs().max() < 1e-12
     assert found.X.min() >= 0
@@ -83,15 +83,15 @@ def test_where_both_weights_are_tiny_nearly_every_round_converges(shape):
 
 def test_the_open_failure_converges():
     T, A, gamma = rounds(10, 100, 8, edge=1e-4)
-    for engine in ENGINES:
-        found = relaxed_solution(T, A, gamma, 10.0, 0.1, 0.01, engine=engine).require()
+    for backend in ENGINES:
+        found = relaxed_solution(T, A, gamma, 10.0, 0.1, 0.01, backend=backend).require()
         assert relative_kkt(T, A, found.X, gamma, 10.0, 0.1, 0.01).max() < 1e-9
         assert found.residual.max() < 1e-9
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("backend", ENGINES)
 @pytest.mark.parametrize("share", [0.5, 1.0])
-def test_no_vertex_is_taken_for_the_optimum(engine, share):
+def test_no_vertex_is_taken_for_the_optimum(backend, share):
     """Times that differ a hundredfold under sharp weights: at many a vertex the used entries agree with each other."""
     rng = np.random.default_rng(0)
     T, A = np.exp(1.2 * rng.standard_normal((600, 3, 4))), rng.integers(2, 7, (600, 3, 4)) / 6
@@ -102,7 +102,7 @@ def test_no_vertex_is_taken_for_the_optimum(engine, share):
     T, A, mask = torch.tensor(np.where(allowed, T, 1.0)), torch.tensor(A), torch.tensor(allowed)
     gamma = 0.9 * A.amax(1).mean(1)
     weights = {"beta": 500.0, "lam": 5e-4, "tau": 1e-3}
-    found = relaxed_solution(T, A, gamma, **weights, allowed=mask, engine=engine).require()
+    found = relaxed_solution(T, A, gamma, **weights, allowed=mask, backend=backend).require()
     value = relaxed_objective(found.X, T, A, gamma, **weights)
     for plan in product(range(3), repeat=4):  # which only add a barrier to what they cost
         X = torch.nn.functional.one_hot(torch.tensor(plan), 3).T.double().expand_as(T)
@@ -149,7 +149,7 @@ def test_memory_is_at_most_six_copies_of_the_times():
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_engines_agree(masked):
+def test_backends_agree(masked):
     T, A, gamma = rounds(4, 9, 32, seed=5)
     allowed = torch.rand(T.shape, generator=torch.Generator().manual_seed(0)) < 0.7 if masked else None
     if masked:
@@ -157,9 +157,9 @@ def test_engines_agree(masked):
         gamma = torch.minimum(gamma, A.masked_fill(~allowed, 0).amax(1).mean(1) - 0.01)
     G = torch.randn(T.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     results = []
-    for engine in ENGINES:
+    for backend in ENGINES:
         t, a = T.clone().requires_grad_(), A.clone().requires_grad_()
-        found = relaxed_solution(t, a, gamma, 20.0, 0.01, 0.02, allowed=allowed, engine=engine)
+        found = relaxed_solution(t, a, gamma, 20.0, 0.01, 0.02, allowed=allowed, backend=backend)
         results.append((found.X, found.p, found.q, found.status, *torch.autograd.grad((found.X * G).sum(), (t, a))))
     for name, one, other in zip(("X", "p", "q", "status", "dT", "dA"), *results, strict=True):
         assert torch.allclose(one.double(), other.double(), rtol=1e-6, atol=1e-8), name
@@ -170,9 +170,9 @@ def test_bad_rounds_do_not_touch_the_others():
     alone = relaxed_matching(T, A, gamma, **WEIGHTS)
     gamma = gamma.clone()
     gamma[2] = 0.999
-    for engine in ENGINES:
+    for backend in ENGINES:
         t, a = T.clone().requires_grad_(), A.clone().requires_grad_()
-        found = relaxed_solution(t, a, gamma, **WEIGHTS, engine=engine)
+        found = relaxed_solution(t, a, gamma, **WEIGHTS, backend=backend)
         others = [0, 1, 3, 4, 5]
         assert found.status.tolist() == [0, 0, Status.INFEASIBLE, 0, 0, 0]
         assert torch.allclose(found.X[others], alone[others], atol=1e-9)
@@ -186,12 +186,12 @@ def test_bad_rounds_do_not_touch_the_others():
             found.require()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_round_that_does_not_converge_is_a_status_and_carries_no_gradient(engine, monkeypatch):
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_round_that_does_not_converge_is_a_status_and_carries_no_gradient(backend, monkeypatch):
     monkeypatch.setattr("mfcp.matching.relaxed.argmin.FLOOR", 0.0)  # nothing is good enough
     T, A, gamma = rounds(3, 5, 2)
     T = T.requires_grad_()
-    found = relaxed_solution(T, A, gamma, **WEIGHTS, engine=engine)
+    found = relaxed_solution(T, A, gamma, **WEIGHTS, backend=backend)
     assert found.status.tolist() == [Status.STEP_LIMIT] * 2
     assert torch.allclose(found.X.sum(1), torch.ones(2, 5, dtype=torch.float64))
     (gradient,) = torch.autograd.grad(found.X.square().sum(), T)
@@ -217,8 +217,8 @@ def test_masks_give_exact_zeros():
 def test_a_warm_start_saves_steps_and_changes_nothing():
     T, A, gamma = rounds(5, 20, 8)
     cold = relaxed_solution(T, A, gamma, **WEIGHTS)
-    for engine in ENGINES:
-        warm = relaxed_solution(T * 1.001, A, gamma, **WEIGHTS, start=cold, engine=engine).require()
+    for backend in ENGINES:
+        warm = relaxed_solution(T * 1.001, A, gamma, **WEIGHTS, start=cold, backend=backend).require()
         fresh = relaxed_solution(T * 1.001, A, gamma, **WEIGHTS)
         assert (warm.X - fresh.X).abs().max() < 1e-7
         assert warm.steps.double().mean() < 0.5 * fresh.steps.double().mean()
@@ -319,7 +319,7 @@ GOOD_T, GOOD_A = torch.ones(2, 3, 4, dtype=torch.float64), torch.full((2, 3, 4),
             "round 0: task 0 has no allowed cluster",
         ),
         ({"A": GOOD_A.to("meta")}, DataError, "move both to one device"),
-        ({"engine": "cuda"}, SettingsError, "unknown engine"),
+        ({"backend": "cuda"}, SettingsError, "unknown backend"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

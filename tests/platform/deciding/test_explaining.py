@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mfcp.errors import DataError
-from mfcp.matching.expected import expected_maximum, expected_shortfall
+from mfcp.matching.normal import expected_maximum, expected_shortfall
 from mfcp.matching.problem import MatchingProblem, makespan, reliability
 from mfcp.matching.regret import penalised_cost
 from mfcp.matching.speedup import SpeedUp
@@ -54,9 +54,8 @@ def cost(believed, plan, unit):
     span = float(expected_maximum(np.array(loads)[None, :, None], np.array(spread)[None, :, None])[0, 0])
     each = np.arange(len(plan))
     missing = expected_shortfall(
-        moments.reliability[0, plan, each].mean(),
-        moments.reliability_variance[0, plan, each].sum() / len(plan) ** 2,
-        moments.gamma[0],
+        moments.reliability[0, plan, each].mean() - moments.gamma[0],
+        np.sqrt(moments.reliability_variance[0, plan, each].sum()) / len(plan),
     )
     return span / unit + PRICE * float(missing), span
 

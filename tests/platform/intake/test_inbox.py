@@ -259,7 +259,7 @@ def test_judging_a_delivery_beside_what_it_refers_to_keeps_the_whole_log_valid(
     with uncounted():
         for k, damage, at in deliveries:
             whole = merged_twice(whole, damaged(log(k), damage, at))
-        assert set(validation.validate(whole, max_bad_share=1).quarantine["rule"]) <= {"no_success"}
+        assert set(validation.validate(whole, max_bad_share=1).quarantine["constraint"]) <= {"no_success"}
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from mfcp.errors import SettingsError
 from mfcp.platform.intake.inbox import read_delivery
 from mfcp.platform.intake.merging import merge
 from mfcp.platform.simulation.simulator import Simulator, main
-from mfcp.platform.simulation.world import DAY, HOUR, Run, SimulatorSettings, World, number_of
+from mfcp.platform.simulation.world import DAY, HOUR, SimulatedRun, SimulatorSettings, World, number_of
 from mfcp.platform.state.store import Store
 
 CLUSTERS = ("north-k80x8", "meridian-a10x4", "harbour-v100x2")
@@ -155,7 +155,7 @@ def test_the_degraded_cluster_is_slower_from_its_day_on_and_no_other(world):
     task = world.tasks([0])["tasks"]["task_id"].iloc[0]
 
     def duration(cluster, day):
-        rows = world.runs([Run(task, cluster, k, day * DAY, day * DAY) for k in range(4)])
+        rows = world.runs([SimulatedRun(task, cluster, k, day * DAY, day * DAY) for k in range(4)])
         return rows["step_time_s"].mean()
 
     assert duration("meridian-a10x4", 0.6) / duration("meridian-a10x4", 0.4) == pytest.approx(2, rel=0.3)

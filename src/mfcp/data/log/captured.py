@@ -111,10 +111,10 @@ def add_model(folder: Path, model: Model, *, replace: bool) -> None:
 
 
 def read_graphs(folder: Path) -> Tables:
-    """Tables nodes and edges of a folder; no row of them breaks a rule of the schema.
+    """Tables nodes and edges of a folder; no row of them breaks a constraint of the schema.
 
     Raises:
-        DataError: no such folder or table, a damaged file, or the first row that breaks a rule.
+        DataError: no such folder or table, a damaged file, or the first row that breaks a constraint.
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one that holds nodes.parquet and edges.parquet")

@@ -1,4 +1,4 @@
-"""The rules that the schema states, as one mask of offending rows each."""
+"""The constraints that the schema states, as one mask of offending rows each."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Kind = Literal["type", "missing", "range", "values", "unique", "reference", "no_
 
 @dataclass(frozen=True)
 class Finding:
-    """One rule applied to one table: which rows break it, possibly none.
+    """One constraint applied to one table: which rows break it, possibly none.
 
     Attributes:
-        kind: what sort of rule.
+        kind: what sort of constraint.
         columns: that it is about.
         expected: what a row must hold, in words.
-        mask: (rows,) True where the rule is broken.
+        mask: (rows,) True where the constraint is broken.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class Finding:
 
 
 def findings(table: Table, coerced: Coerced, valid: Tables) -> list[Finding]:
-    """Every rule of a table, in the schema's order.
+    """Every constraint of a table, in the schema's order.
 
     Args:
         table: its schema.

@@ -1,4 +1,4 @@
-"""The quarantine: one line for every rule that a row breaks, with the value as it was read."""
+"""The quarantine: one line for every constraint that a row breaks, with the value as it was read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mfcp.data.log.coercion import Coerced
 from mfcp.data.log.constraints import Finding
 from mfcp.data.log.schema import Table
 
-COLUMNS = ("table", "row", "key", "column", "rule", "value", "expected")
+COLUMNS = ("table", "row", "key", "column", "constraint", "value", "expected")
 """Of the quarantine file: row 1 is the table's first data row, key its unique columns."""
 
 
@@ -35,20 +35,20 @@ def quarantine_findings(table: Table, coerced: Coerced, found: list[Finding]) ->
 
 
 def quarantine_lines(
-    table: Table, out: pd.DataFrame, rows: Any, columns: tuple[str, ...], rule: str, expected: str
+    table: Table, out: pd.DataFrame, rows: Any, columns: tuple[str, ...], constraint: str, expected: str
 ) -> pd.DataFrame:
-    """The lines of one rule.
+    """The lines of one constraint.
 
     Args:
         table: the rows' table.
-        out: the rows that break the rule.
+        out: the rows that break the constraint.
         rows: their numbers in the file, from 1.
-        columns: that the rule is about.
-        rule: its kind.
+        columns: that the constraint is about.
+        constraint: its kind.
         expected: what a row must hold, in words.
     """
     keys, values = _joined(out, table.key), _joined(out, columns)
-    cells = (table.name, np.asarray(rows), keys, ", ".join(columns), rule, values, expected)
+    cells = (table.name, np.asarray(rows), keys, ", ".join(columns), constraint, values, expected)
     return pd.DataFrame(dict(zip(COLUMNS, cells, strict=True)), index=range(len(out)))
 
 

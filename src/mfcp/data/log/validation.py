@@ -1,7 +1,7 @@
 """Valid rows, quarantined rows with reasons, and a report; the only importer of great_expectations.
 
-The rules come from the schema alone. Great Expectations counts how many rows break each of them; the mask
-that says *which* rows is computed in pandas from the same rules, and the two must agree.
+The constraints come from the schema alone. Great Expectations counts how many rows break each of them; the mask
+that says *which* rows is computed in pandas from the same constraints, and the two must agree.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Validated:
 
     Attributes:
         tables: valid rows only, every schema column in its type.
-        quarantine: one line a broken rule: table, row (1 is the first data row), key, column, rule, value, expected.
-        report: counts a table and rule, and warnings; plain JSON values.
+        quarantine: one line per broken constraint: table, row (1 is the first data row), key, column, constraint,
+            value, expected.
+        report: counts a table and constraint, and warnings; plain JSON values.
     """
 
     tables: Tables
@@ -63,7 +64,7 @@ def validate(tables: Tables, *, max_bad_share: float, counted: bool = True) -> V
 
     Raises:
         DataError: a required table or column is missing.
-        TooManyBadRowsError: naming each table over the limit, its worst rule and an example.
+        TooManyBadRowsError: naming each table over the limit, its worst constraint and an example.
     """
     missing = [t.name for t in SCHEMA.values() if t.required and t.name not in tables]
     if missing:
@@ -123,9 +124,9 @@ def _drop_unsuccessful(valid: Tables) -> tuple[list[str], pd.DataFrame]:
 
 
 def _table_report(found: list[Finding], bad: Bools) -> dict[str, Any]:
-    rules = [{"rule": f.label, "expected": f.expected, "bad": int(f.mask.sum())} for f in found]
+    constraints = [{"constraint": f.label, "expected": f.expected, "bad": int(f.mask.sum())} for f in found]
     share = float(bad.mean()) if len(bad) else 0.0
-    return {"rows": len(bad), "bad_rows": int(bad.sum()), "bad_share": share, "rules": rules}
+    return {"rows": len(bad), "bad_rows": int(bad.sum()), "bad_share": share, "constraints": constraints}
 
 
 def _refuse_bad_share(validated: Validated, limit: float) -> None:
@@ -134,14 +135,14 @@ def _refuse_bad_share(validated: Validated, limit: float) -> None:
     for name, entry in validated.report["tables"].items():
         if entry["bad_share"] <= limit:
             continue
-        worst = max(entry["rules"], key=lambda rule: rule["bad"])
+        worst = max(entry["constraints"], key=lambda constraint: constraint["bad"])
         lines = validated.quarantine
-        labels = lines["rule"] + "(" + lines["column"] + ")"
-        first = lines[(lines["table"] == name) & (labels == worst["rule"])].iloc[0]
+        labels = lines["constraint"] + "(" + lines["column"] + ")"
+        first = lines[(lines["table"] == name) & (labels == worst["constraint"])].iloc[0]
         over.append(
-            f"{name}: {entry['bad_rows']} of {entry['rows']} rows are bad ({entry['bad_share']:.1%}), most by rule "
-            f"{worst['rule']}, expected {worst['expected']}; e.g. row {first['row']}, key '{first['key']}', "
-            f"value '{first['value']}'"
+            f"{name}: {entry['bad_rows']} of {entry['rows']} rows are bad ({entry['bad_share']:.1%}), most by "
+            f"constraint {worst['constraint']}, expected {worst['expected']}; e.g. row {first['row']}, "
+            f"key '{first['key']}', value '{first['value']}'"
         )
     if over:
         message = f"more than {limit:.1%} bad rows: {'; '.join(over)}; mend the log or raise validate.max_bad_share"
@@ -149,14 +150,14 @@ def _refuse_bad_share(validated: Validated, limit: float) -> None:
 
 
 def _expectation_counts(table: Table, coerced: Coerced, found: list[Finding]) -> list[int]:
-    """How many rows break each rule by Great Expectations' count.
+    """How many rows break each constraint by Great Expectations' count.
 
     Types and references are not expectations on one column of one table: they enter as a column that says
     whether they hold.
     """
     held = {f.label: ~f.mask for f in found if f.kind in ("type", "reference")}
     frame = pd.DataFrame({c.name: coerced.frame[c.name] for c in table.columns} | held)
-    # A key is unique over the whole table; every other rule holds row by row, in pieces.
+    # A key is unique over the whole table; every other constraint holds row by row, in pieces.
     whole = [f for f in found if f.kind == "unique"]
     rowwise = [f for f in found if f.kind != "unique"]
     counts = dict(zip([f.label for f in whole], _count(table, frame[list(table.key)], whole), strict=True))
@@ -169,7 +170,7 @@ def _expectation_counts(table: Table, coerced: Coerced, found: list[Finding]) ->
 
 
 def _count(table: Table, frame: pd.DataFrame, found: list[Finding]) -> list[int]:
-    """Unexpected rows of each rule in one piece of a table, by an ephemeral Great Expectations suite."""
+    """Unexpected rows of each constraint in one piece of a table, by an ephemeral Great Expectations suite."""
     if not found or frame.empty:
         return [0] * len(found)
     gx = _great_expectations()
@@ -182,15 +183,17 @@ def _count(table: Table, frame: pd.DataFrame, found: list[Finding]) -> list[int]
     for result in results:
         if result.exception_info.get("exception_message"):
             raise MfcpError(f"{table.name}: great_expectations failed: {result.exception_info['exception_message']}")
-    by_meta = {result.expectation_config.meta["rule"]: int(result.result["unexpected_count"]) for result in results}
+    by_meta = {
+        result.expectation_config.meta["constraint"]: int(result.result["unexpected_count"]) for result in results
+    }
     return [by_meta[f.label] for f in found]
 
 
 def _expectation(gx: Any, table: Table, finding: Finding) -> Any:
-    """The expectation of one rule."""
+    """The expectation of one constraint."""
     kinds = gx.expectations
     first = finding.columns[0]
-    meta = {"rule": finding.label}
+    meta = {"constraint": finding.label}
     match finding.kind:
         case "missing":
             return kinds.ExpectColumnValuesToNotBeNull(column=first, meta=meta)
@@ -226,6 +229,6 @@ def _agree(table: Table, found: list[Finding], counts: list[int]) -> None:
     for finding, count in zip(found, counts, strict=True):
         if count != finding.mask.sum():
             raise MfcpError(
-                f"{table.name}, rule {finding.label}: great_expectations counts {count} bad rows, the mask "
+                f"{table.name}, constraint {finding.label}: great_expectations counts {count} bad rows, the mask "
                 f"{int(finding.mask.sum())}; please report this"
             )

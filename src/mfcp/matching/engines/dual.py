@@ -51,22 +51,23 @@ class Dual(Engine):
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
         """Bound and plan of one round; the state is its prices.
 
-        Prices are found again, with giants settled or not as they were not before, where a plan loses more than a task
-        is of a cluster.
+        Where the plan is further above the bound than M / N, a second attempt treats long tasks the other way: it
+        leaves them to the search if the first attempt fixed them beforehand, and fixes them if it did not. The better
+        plan counts.
         """
         begin = time.perf_counter()
         found, pricing, value = self._attempt(problem, price, time_limit, start, None)
         enough = (1.0 + problem.clusters / problem.tasks) * found.bound[0]
         left = time_limit - (time.perf_counter() - begin)
-        if pricing.settled is not None and value > enough and left > 0.5 * time_limit:
-            other, _, its_value = self._attempt(problem, price, left, found.state[0], not pricing.settled)
+        if pricing.fixed is not None and value > enough and left > 0.5 * time_limit:
+            other, _, its_value = self._attempt(problem, price, left, found.state[0], not pricing.fixed)
             stats = {key: found.stats[key] + other.stats[key] for key in found.stats}
             better = other if its_value < value else found
             found = replace(better, bound=np.maximum(found.bound, other.bound), stats=stats)
         return found
 
     def _attempt(
-        self, problem: MatchingProblem, price: float | None, time_limit: float, start: Any, settling: bool | None
+        self, problem: MatchingProblem, price: float | None, time_limit: float, start: Any, fixing: bool | None
     ) -> tuple[Found, Pricing, float]:
         """What was found, at which prices, and the value of the plan."""
         from mfcp.matching.large.plan_search import search
@@ -82,7 +83,7 @@ class Dual(Engine):
                 time_limit=0.6 * time_limit,
                 start=known,
                 penalty=penalty,
-                settling=settling,
+                fixing=fixing,
                 place=place,
             )
         priced = time.perf_counter() - begin

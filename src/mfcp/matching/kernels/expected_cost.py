@@ -2,7 +2,7 @@
 """Local search under the expected cost of `mfcp.matching.expected`, compiled: moves, swaps and kicks, round by round.
 
 The state of a cluster is the mean and the variance of its summed times, and its number of tasks. The state of a plan
-adds the sum of mean reliabilities and the sum of their variances. Formulas and clippings are those of `expected`.
+adds the sum of mean reliabilities and the sum of their variances. Formulas and clippings are those of `normal`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import namedtuple
 
 import numpy as np
 
+from mfcp.matching import normal
 from mfcp.matching.kernels.compiling import kernel, prepare
 from mfcp.matching.kernels.random_numbers import random_below
 
@@ -32,20 +33,23 @@ _Terms = namedtuple("_Terms", ["zeta", "unit", "N", "gamma", "quantile", "charge
 _State = namedtuple("_State", ["load", "spread", "count", "sums"])
 
 
+_greater, _shortfall = kernel(normal.greater), kernel(normal.shortfall)
+
+
 @kernel
-def _tail(z):
-    """Phi(z)."""
+def _below(z):
+    """Φ(z)."""
     return 0.5 * math.erfc(-z * 0.7071067811865476)
 
 
 @kernel
 def _density(z):
-    return math.exp(-0.5 * z * z) * 0.3989422804014327
+    return math.exp(-0.5 * z * z) * normal.AT_ZERO
 
 
 @kernel
 def _span(mean, variance, count, zeta):
-    """`expected.expected_maximum` of one plan."""
+    """`normal.expected_maximum` of one plan."""
     top, spread = 0.0, 0.0
     for i in range(len(mean)):
         factor = zeta[i, count[i]] if len(zeta) else 1.0
@@ -53,17 +57,15 @@ def _span(mean, variance, count, zeta):
         if i == 0:
             top, spread = other, other_spread
             continue
-        a = math.sqrt(max(spread + other_spread, 1e-300))
-        alpha = (top - other) / a
-        if alpha >= 38.0:
+        deviation = math.sqrt(max(spread + other_spread, normal.LEAST_VARIANCE))
+        z = (top - other) / deviation
+        if z >= normal.TAIL:
             continue
-        if alpha <= -38.0:
+        if z <= -normal.TAIL:
             top, spread = other, other_spread
             continue
-        phi, upper = _density(alpha), _tail(alpha)
-        first = top * upper + other * (1 - upper) + a * phi
-        second = (top * top + spread) * upper + (other * other + other_spread) * (1 - upper) + (top + other) * a * phi
-        top, spread = first, max(second - first * first, 0.0)
+        top, spread = _greater(top, spread, other, other_spread, deviation, _density(z), _below(z))
+        spread = max(spread, 0.0)
     return top
 
 
@@ -75,8 +77,8 @@ def _miss(reached, spread, N, gamma, quantile):
         return max(quantile * q - d, 0.0)
     if q == 0.0:
         return max(-d, 0.0)
-    z = min(max(d / q, -38.0), 38.0)
-    return q * _density(z) - d * _tail(-z)
+    z = min(max(d / q, -normal.TAIL), normal.TAIL)
+    return _shortfall(d, q, _density(z), _below(-z))
 
 
 @kernel

@@ -77,7 +77,7 @@ class Terms(NamedTuple):
     spring: float
 
 
-class Plan(NamedTuple):
+class PlanState(NamedTuple):
     """A plan and its sums.
 
     Attributes:

@@ -1,8 +1,8 @@
-"""Branch and bound on giants: what the relaxation loses by splitting them, and where they had better run.
+"""Branch and bound on long tasks: what the relaxation loses by splitting them, and where they had better run.
 
-The relaxation splits giant tasks, a plan cannot; around them its value is too low and its prices are wrong. In a
-branch some giants may run on a few clusters only; it is a relaxation like any other, and the least of the open
-branches is a bound for all plans. The best of them is looked into first, by the giant that fills most in parts.
+The relaxation splits long tasks, a plan cannot; around them its value is too low and its prices are wrong. In a
+branch some long tasks may run on a few clusters only; it is a relaxation like any other, and the least of the open
+branches is a bound for all plans. The best of them is looked into first, by the long task that fills most in parts.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _OFF = 0.01  # how far off its prices are
 
 @dataclass(frozen=True, order=True)
 class Branch:
-    """Plans in which some giants run on some clusters only.
+    """Plans in which some long tasks run on some clusters only.
 
     Attributes:
         bound: of their objectives.
         number: in the order they were made.
-        places: the clusters of each such giant.
+        places: the clusters of each such long task.
         vector: (D,) prices of the bound.
-        giant: the next to decide on; -1 where none fills much in parts.
+        long_task: the next to decide on; -1 where none fills much in parts.
         parts: the clusters that have parts of it.
     """
 
@@ -43,7 +43,7 @@ class Branch:
     number: int
     places: dict[int, Ints] = field(compare=False)
     vector: Floats = field(compare=False)
-    giant: int = field(compare=False)
+    long_task: int = field(compare=False)
     parts: Ints = field(compare=False)
 
 
@@ -59,7 +59,7 @@ def branch(
         cluster, share: (n, W) of its plan.
         bound: of every plan, as far as it is known.
         value: see there.
-        most: relaxations to solve; those of a giant's clusters are solved together, so that they may be a few more.
+        most: relaxations to solve; those of a long task's clusters are solved together, so that they may be a few more.
         whole: share of a cluster in parts of one task from where on that is worth a branch.
         width: candidates per task, at most.
         tolerance: relative, of each.
@@ -81,12 +81,12 @@ def branch(
     open_, count = [Branch(bound, 0, {}, vector, *_undecided(data, cluster, share, whole))], 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         while open_ and count < most and time.monotonic() < deadline:
-            if open_[0].giant < 0:
+            if open_[0].long_task < 0:
                 break
             best = heapq.heappop(open_)
-            allowed = best.places.get(best.giant, np.flatnonzero(np.isfinite(data.T[:, best.giant])))
+            allowed = best.places.get(best.long_task, np.flatnonzero(np.isfinite(data.T[:, best.long_task])))
             choices = [*best.parts[:, None], np.setdiff1d(allowed, best.parts)]
-            places = [best.places | {best.giant: choice} for choice in choices if len(choice)]
+            places = [best.places | {best.long_task: choice} for choice in choices if len(choice)]
             numbers = range(count + 1, count + 1 + len(places))
             count += len(places)
             for child in threads.map(made, numbers, places, [best.vector] * len(places)):
@@ -96,20 +96,23 @@ def branch(
 
 
 def masked(data: Relaxation, places: dict[int, Ints]) -> Floats:
-    """(M, n) seconds, inf off each giant's clusters, and where a task has no room beside giants with one cluster."""
+    """(M, n) seconds; inf where a branch does not allow a pair.
+
+    A long task may run on its clusters only; another task only where it has room beside long tasks with one cluster.
+    """
     T, room = data.T.copy(), data.cap.copy()
     beside: dict[int, list[int]] = {}
-    for giant, clusters in places.items():
-        seconds = data.T[clusters, giant]
-        T[:, giant] = np.inf
-        T[clusters, giant] = seconds
+    for long_task, clusters in places.items():
+        seconds = data.T[clusters, long_task]
+        T[:, long_task] = np.inf
+        T[clusters, long_task] = seconds
         if len(clusters) == 1:
             room[clusters[0]] -= seconds[0]
-            beside.setdefault(int(clusters[0]), []).append(giant)
-    for cluster, giants in beside.items():
-        kept = T[cluster, giants]
+            beside.setdefault(int(clusters[0]), []).append(long_task)
+    for cluster, long_tasks in beside.items():
+        kept = T[cluster, long_tasks]
         T[cluster, T[cluster] > room[cluster]] = np.inf
-        T[cluster, giants] = kept if room[cluster] >= 0 else np.inf
+        T[cluster, long_tasks] = kept if room[cluster] >= 0 else np.inf
     return T
 
 
@@ -119,7 +122,7 @@ def _undecided(
     """The task that fills most of a cluster while it is in parts, and where its parts are; -1 for none."""
     filled = fills(data, cluster, share)
     parts = filled.max(axis=1) * (1.0 - share.max(axis=1))
-    giant = int(parts.argmax())
-    if parts[giant] < whole:
+    long_task = int(parts.argmax())
+    if parts[long_task] < whole:
         return -1, np.empty(0, int)
-    return giant, np.sort(cluster[giant, filled[giant] > 0]).astype(int)
+    return long_task, np.sort(cluster[long_task, filled[long_task] > 0]).astype(int)

@@ -72,12 +72,12 @@ class Pricing:
 
     Attributes:
         prices: the best found; where to start from on a similar round.
-        around: the same with giants settled: what the candidates are chosen by, per second of T.
+        around: the same with long tasks fixed: what the candidates are chosen by, per second of T.
         bound: certified lower bound of the objective; -inf where it was lost, inf where no plan can exist.
         candidates: at those prices.
         stats: counts and seconds, for reports.
-        settled: whether giants were settled; None where there is no choice.
-        others: what other places of giants propose, in small rounds; each may lead to the better plan.
+        fixed: whether long tasks were fixed; None where there is no choice.
+        others: what other places of long tasks propose, in small rounds; each may lead to the better plan.
     """
 
     prices: Prices
@@ -85,7 +85,7 @@ class Pricing:
     bound: float
     candidates: Candidates
     stats: dict[str, float]
-    settled: bool | None = None
+    fixed: bool | None = None
     others: tuple[Pricing, ...] = ()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mfcp.arrays import Floats
 from mfcp.matching.large.linear_relaxation import TINY, Relaxation
-from mfcp.matching.large.lp_interior_point import Progress, interior
+from mfcp.matching.large.lp_interior_point import Progress, solve_restricted
 from mfcp.matching.large.shards import Shards
 
 _WIDE = 8.0  # duality gap to start with, in units of how far off prices are: few of a task's candidates matter
@@ -59,7 +59,7 @@ def generate(
             off = min(off, max(gap, tolerance))
         apart = 1.0 - max(found.bound, 0.0) / max(floor, TINY)  # prices far below another bound need not be exact
         accuracy = max(0.3 * tolerance, 0.02 * off, min(0.1 * apart, 0.03))
-        interior(
+        solve_restricted(
             data, shards, found, width=min(width, len(data.T)), box=_BOX ** (attempt + 1), deadline=deadline,
             gap=_WIDE * off * max(abs(found.bound), data.unit), tolerance=accuracy,
         )  # fmt: skip

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.matching.large.candidates import Candidates, Pricing, gather, rows_of
+from mfcp.matching.large import annealing
+from mfcp.matching.large.candidates import Candidates, Prices, Pricing, gather, rows_of
 from mfcp.matching.problem import MatchingProblem
-
-if TYPE_CHECKING:
-    from mfcp.matching.large.annealing import Pairs, Plan, Terms
 
 DEADLINES = 64  # levels of deadlines that are told apart; of more, a task is held to the next one down
 SMALL = 100_000  # entries up to which every allowed pair is looked at, not only the candidates
@@ -27,7 +24,7 @@ DROP = 0.0095  # distance of the level below the best plan, with chains, in M^0.
 
 
 @dataclass(frozen=True)
-class Setting:
+class LocalProblem:
     """What the search works on.
 
     Attributes:
@@ -39,8 +36,8 @@ class Setting:
         alone: whether the makespan is all that counts.
     """
 
-    pairs: Pairs
-    terms: Terms
+    pairs: annealing.Pairs
+    terms: annealing.Terms
     order: Ints
     floor: float
     unit: float
@@ -57,14 +54,12 @@ class Setting:
         """N."""
         return len(self.pairs.start) - 1
 
-    def empty(self) -> Plan:
+    def empty(self) -> annealing.PlanState:
         """A plan without tasks."""
-        from mfcp.matching.large import annealing
-
         pairs, terms, M, N, P = self.pairs, self.terms, self.clusters, self.tasks, len(self.pairs.time)
         scalars = np.zeros(annealing.SCALARS)
         scalars[[annealing.BEST, annealing.LATEST, annealing.AIM]] = np.inf
-        return annealing.Plan(
+        return annealing.PlanState(
             own=np.full(N, -1),
             load=np.zeros(M),
             count=np.zeros(M),
@@ -84,102 +79,185 @@ class Setting:
         )
 
 
-def set_up(problem: MatchingProblem, pricing: Pricing, penalty: float | None) -> Setting:
-    """The pairs of use, what they cost at the prices, and the constraints."""
-    from mfcp.matching.large import annealing
+def local_problem_of(problem: MatchingProblem, pricing: Pricing, penalty: float | None) -> LocalProblem:
+    """Choose the pairs that the search looks at, and put a price on each.
 
+    Args:
+        problem: of one round, (M, N).
+        pricing: its prices, bound and candidates.
+        penalty: price of a missing unit of summed reliability, or None where reliability is a constraint.
+    """
     M, N = problem.clusters, problem.tasks
-    weights, prices, candidates = problem.objective, pricing.around, pricing.candidates
+    candidates = pricing.candidates
     if M * N <= SMALL and candidates.cluster.shape[1] < M:
         candidates = _every(problem, candidates)
-    elif weights.makespan and 0 < pricing.bound < np.inf:
-        candidates = _with_fastest(problem, candidates, pricing.bound / weights.makespan)
-    valid = candidates.cluster >= 0
-    at = np.maximum(candidates.cluster, 0)
+    elif problem.objective.makespan and 0 < pricing.bound < np.inf:
+        candidates = _with_fastest(problem, candidates, pricing.bound / problem.objective.makespan)
+    table = _priced(problem, candidates, pricing.around, penalty)
+    scales = _scales(problem, pricing, table)
+    limit, scale, rank = _limits(problem, candidates, table.seconds, table.valid, table.backlog)
+    keep = _useful(problem, table, scales, limit)
+    weights = problem.objective
+    need = float(problem.gamma) * N
+    q = max(pricing.around.reliability, 0.1 * scales.objective / max(need, 1e-9 * N))
+    drop = DROP * M**1.3 / N
+    return LocalProblem(
+        pairs=_pairs(table, keep, rank, len(problem.capacities)),
+        terms=annealing.Terms(
+            makespan=weights.makespan,
+            total_time=weights.total_time if problem.zeta is not None else 0.0,
+            weight=np.maximum(pricing.around.seconds, 0.05 * weights.makespan / M)
+            * (scales.floor if weights.makespan else 0.0),
+            backlog=table.backlog,
+            zeta=table.zeta,
+            limit=limit,
+            scale=scale,
+            unit=scales.objective / M,
+            need=need,
+            penalty=-1.0 if penalty is None else penalty,
+            spring=q * q / (2.0 * max(drop * scales.objective, 2.0 * scales.objective / N)),
+        ),
+        order=np.argsort(-table.least, kind="stable"),
+        floor=scales.floor,
+        unit=scales.objective / N * (1000.0 / N) ** COOLER,
+        drop=drop,
+        alone=bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None,
+    )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Every candidate of every task at the prices, (N, W).
+
+    Attributes:
+        candidates: whose `share` the relaxation gives.
+        valid: where there is a candidate.
+        at: its cluster; 0 where there is none.
+        seconds: its time; 0 where there is none.
+        money: its part of the objective besides the makespan.
+        cost: seconds at the prices, and money.
+        price: the same with the prices of all constraints; inf where there is none.
+        least: (N,) cost of the cheapest candidate.
+        backlog: (M,) seconds.
+        busy: (M,) seconds of each cluster under the shares.
+        zeta: (M, N + 1) or (M, 0) where tasks run one after another.
+    """
+
+    candidates: Candidates
+    valid: Bools
+    at: Ints
+    seconds: Floats
+    money: Floats
+    cost: Floats
+    price: Floats
+    least: Floats
+    backlog: Floats
+    busy: Floats
+    zeta: Floats
+
+
+def _priced(problem: MatchingProblem, candidates: Candidates, prices: Prices, penalty: float | None) -> _Table:
+    M, N = problem.clusters, problem.tasks
+    valid, at = candidates.cluster >= 0, np.maximum(candidates.cluster, 0)
     seconds = np.where(valid, candidates.time, 0.0)
     backlog = np.zeros(M) if problem.backlog is None else problem.backlog.astype(np.float64)
     money = np.zeros(seconds.shape) if candidates.linear is None else candidates.linear
-    linear = float((candidates.share * money).sum())
-    busy = np.bincount(at.ravel(), (candidates.share * seconds).ravel(), minlength=M)
+    busy = np.bincount(at.ravel(), (candidates.share * seconds).ravel(), minlength=M).astype(np.float64)
     zeta, factor = np.zeros((M, 0)), np.ones(M)
     if problem.zeta is not None:  # then the busy seconds depend on the plan, and are strain
         zeta = problem.zeta
         count = np.bincount(at.ravel(), candidates.share.ravel(), minlength=M)
         factor = zeta[np.arange(M), np.clip(count.round().astype(int), 1, N)]
-        money = money - weights.total_time * seconds
+        money = money - problem.objective.total_time * seconds
         busy = busy * factor
-    expected = float((busy + backlog)[busy > 0].max())
-    floor, top = NONE, expected
-    if weights.makespan:
-        floor = top = (pricing.bound - linear) / weights.makespan
-        if not 0.5 * expected < floor < np.inf:  # the bound was lost, or is not about the makespan
-            floor, top = 0.5 * expected, expected
-    worth = linear + (weights.makespan * floor if weights.makespan else 0.0) or 1.0 / NONE
-    drop = DROP * M**1.3 / N
-
-    own = (prices.seconds * factor)[at] * seconds + money
-    price = own - (prices.reliability * candidates.reliability if penalty is None else 0.0)
+    cost = (prices.seconds * factor)[at] * seconds + money
+    price = cost - (prices.reliability * candidates.reliability if penalty is None else 0.0)
     for r, row in enumerate(prices.rows):
         price = price + row[at] * candidates.use[r]
     price[~valid] = np.inf
-    limit, scale, rank = _limits(problem, candidates, seconds, valid, backlog)
-    wealth = np.where(valid, own, np.inf).min(axis=1)
-    fits = valid.copy()
-    for r in range(len(problem.capacities)):
-        fits &= candidates.use[r] <= limit[r][at] * (1.0 + 1e-9)
-    short = np.ones_like(valid)
-    if M * N > TINY and weights.makespan:
-        alone = np.where(valid, seconds * (zeta[at, 1] if problem.zeta is not None else 1.0) + backlog[at], np.inf)
-        short = alone <= (1.0 + LONG * M / N) * max(floor, top)
-    near = price - price.min(axis=1)[:, None] <= NEAR[M * N <= FEW] * np.maximum(worth / N, wealth)[:, None]
-    ranked = price.argsort(axis=1, kind="stable")
-    position = np.empty_like(ranked)
-    np.put_along_axis(position, ranked, np.arange(price.shape[1])[None], axis=1)
-    near |= (position < LEAST) | (candidates.share > 0.01)
-    keep = _kept(valid, near, fits, short)
+    least = np.where(valid, cost, np.inf).min(axis=1)
+    return _Table(candidates, valid, at, seconds, money, cost, price, least, backlog, busy, zeta)
 
-    order = np.where(keep, price, np.inf).argsort(axis=1, kind="stable")
+
+@dataclass(frozen=True)
+class _Scales:
+    """Sizes to measure against.
+
+    Attributes:
+        floor: makespan that no plan is expected to be below; `NONE` where the makespan does not count.
+        top: makespan to expect of a good plan.
+        objective: value to expect of a good plan, not 0.
+    """
+
+    floor: float
+    top: float
+    objective: float
+
+
+def _scales(problem: MatchingProblem, pricing: Pricing, table: _Table) -> _Scales:
+    weight = problem.objective.makespan
+    linear = float((table.candidates.share * _linear(table)).sum())
+    expected = float((table.busy + table.backlog)[table.busy > 0].max())
+    floor, top = NONE, expected
+    if weight:
+        floor = top = (pricing.bound - linear) / weight
+        if not 0.5 * expected < floor < np.inf:  # the bound was lost, or is not about the makespan
+            floor, top = 0.5 * expected, expected
+    return _Scales(floor, top, linear + (weight * floor if weight else 0.0) or 1.0 / NONE)
+
+
+def _linear(table: _Table) -> Floats:
+    """(N, W) what each candidate adds to the objective besides the makespan, before parallel execution."""
+    return np.zeros(table.seconds.shape) if table.candidates.linear is None else table.candidates.linear
+
+
+def _useful(problem: MatchingProblem, table: _Table, scales: _Scales, limit: Floats) -> Bools:
+    """(N, W) the pairs that the search looks at: cheap ones, within every limit, not longer than a good plan."""
+    M, N = problem.clusters, problem.tasks
+    fits = table.valid.copy()
+    for r in range(len(problem.capacities)):
+        fits &= table.candidates.use[r] <= limit[r][table.at] * (1.0 + 1e-9)
+    short = np.ones_like(table.valid)
+    if M * N > TINY and problem.objective.makespan:
+        factor = table.zeta[table.at, 1] if problem.zeta is not None else 1.0
+        alone = np.where(table.valid, table.seconds * factor + table.backlog[table.at], np.inf)
+        short = alone <= (1.0 + LONG * M / N) * max(scales.floor, scales.top)
+    price = table.price
+    most = NEAR[M * N <= FEW] * np.maximum(scales.objective / N, table.least)
+    near = price - price.min(axis=1)[:, None] <= most[:, None]
+    position = np.empty(price.shape, np.int64)
+    ranked = price.argsort(axis=1, kind="stable")
+    np.put_along_axis(position, ranked, np.arange(price.shape[1])[None], axis=1)
+    near |= (position < LEAST) | (table.candidates.share > 0.01)
+    return _kept(table.valid, near, fits, short)
+
+
+def _pairs(table: _Table, keep: Bools, rank: Ints, capacities: int) -> annealing.Pairs:
+    """The pairs to search, task by task, cheapest first.
+
+    A task whose shares are all on pairs that are left out starts on its cheapest pair.
+    """
+    order = np.where(keep, table.price, np.inf).argsort(axis=1, kind="stable")
     kept = np.take_along_axis(keep, order, axis=1)
 
     def pick(values: Floats) -> Floats:
         return np.take_along_axis(values, order, axis=1)[kept]
 
+    candidates = table.candidates
     share = np.where(keep, candidates.share, 0.0)
     lost = share.sum(axis=1) <= 0
     share[lost, order[lost, 0]] = 1.0
-    need = float(problem.gamma) * N
-    q = max(prices.reliability, 0.1 * worth / max(need, 1e-9 * N))
     many = keep.sum(axis=1)
-    return Setting(
-        pairs=annealing.Pairs(
-            start=np.concatenate([[0], many.cumsum()]),
-            cluster=np.take_along_axis(candidates.cluster, order, axis=1)[kept],
-            time=pick(seconds),
-            reliability=pick(candidates.reliability),
-            price=pick(price),
-            money=pick(money),
-            use=np.array([pick(use) for use in candidates.use[: len(problem.capacities)]]).reshape(-1, many.sum()),
-            rank=np.repeat(rank, many).astype(np.int32),
-            share=pick(share / share.sum(axis=1)[:, None]),
-        ),
-        terms=annealing.Terms(
-            makespan=weights.makespan,
-            total_time=weights.total_time if problem.zeta is not None else 0.0,
-            weight=np.maximum(prices.seconds, 0.05 * weights.makespan / M) * (floor if weights.makespan else 0.0),
-            backlog=backlog,
-            zeta=zeta,
-            limit=limit,
-            scale=scale,
-            unit=worth / M,
-            need=need,
-            penalty=-1.0 if penalty is None else penalty,
-            spring=q * q / (2.0 * max(drop * worth, 2.0 * worth / N)),
-        ),
-        order=np.argsort(-wealth, kind="stable"),
-        floor=floor,
-        unit=worth / N * (1000.0 / N) ** COOLER,
-        drop=drop,
-        alone=bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None,
+    return annealing.Pairs(
+        start=np.concatenate([[0], many.cumsum()]),
+        cluster=np.take_along_axis(candidates.cluster, order, axis=1)[kept],
+        time=pick(table.seconds),
+        reliability=pick(candidates.reliability),
+        price=pick(table.price),
+        money=pick(table.money),
+        use=np.array([pick(use) for use in candidates.use[:capacities]]).reshape(-1, many.sum()),
+        rank=np.repeat(rank, many).astype(np.int32),
+        share=pick(share / share.sum(axis=1)[:, None]),
     )
 
 
@@ -188,15 +266,15 @@ def _with_fastest(problem: MatchingProblem, candidates: Candidates, floor: float
 
     At the prices they may look best where they alone would end too late.
     """
-    settled = (candidates.cluster >= 0).sum(axis=1) == 1
-    giants = np.flatnonzero((candidates.time.min(axis=1) > 0.5 * floor) & ~settled)
-    if not len(giants):
+    fixed = (candidates.cluster >= 0).sum(axis=1) == 1
+    long_tasks = np.flatnonzero((candidates.time.min(axis=1) > 0.5 * floor) & ~fixed)
+    if not len(long_tasks):
         return candidates
     K = candidates.cluster.shape[1]
-    fastest = problem.T[:, giants].argsort(axis=0, kind="stable")[:K].T
+    fastest = problem.T[:, long_tasks].argsort(axis=0, kind="stable")[:K].T
     cluster, share = candidates.cluster.copy(), candidates.share.copy()
-    cluster[giants] = np.where(problem.allowed[fastest, giants[:, None]], fastest, -1)
-    share[giants] = np.eye(K)[0]
+    cluster[long_tasks] = np.where(problem.allowed[fastest, long_tasks[:, None]], fastest, -1)
+    share[long_tasks] = np.eye(K)[0]
     return replace(gather(problem, rows_of(problem), cluster), share=share)
 
 

@@ -70,49 +70,36 @@ class _Pairs:
         )
 
 
-def interior(
+def solve_restricted(
     data: Relaxation, shards: Shards, found: Progress, *, width: int, box: float, gap: float, tolerance: float,
     deadline: float,
 ) -> None:  # fmt: skip
-    """Solve the relaxation restricted to the candidates by a primal-dual method, from the prices found.vector.
+    """Solve the relaxation restricted to the candidates by a primal-dual method.
 
-    The prices of seconds stay within a factor `box` of where they start, the others below that, so that the restricted
-    problem always has a solution; found.value is set if that does not rest on the limits. `gap` is the duality gap to
-    start with, at least.
+    Args:
+        data: the relaxation.
+        found: starts from `found.vector`; gets the prices, the steps, and the value if no price rests on its limit.
+        width: candidates per task.
+        box: factor around its start that the price of a second stays within. The other prices stay below that factor,
+            so that the restricted problem always has a solution.
+        gap: least duality gap to start with.
+        tolerance: relative gap and residual at which to stop.
+        deadline: time.monotonic() after which to stop.
     """
     limits, edge = data.limits()
-    D, on = len(limits), edge > 0
-    typical = max(abs(found.bound), data.unit) / np.maximum(np.abs(limits) * len(data.T), 1e-6)
-    if data.weight > 0:
-        typical[on] = 1e-6 * data.weight / on.sum()
-    prices = np.maximum(found.vector, 1e-6 * typical)
-    if data.weight > 0:
-        prices[on] *= data.weight / prices[on].sum()
-    prices[-1] = min(prices[-1], 0.9 * data.penalty)
-    highest = box * np.where(on, prices, np.maximum(prices, 1e-3 * typical))
-    highest[-1] = min(highest[-1], data.penalty)
-    below, above = prices - np.where(on, prices / box, 0.0), highest - prices
-
+    D = len(limits)
     entries = len(data.mass) * width + 2 * D
     found.value = np.inf
-    for more in (1.0, 4.0, 16.0):  # with a gap far below what the rows miss at first, steps stay tiny
-        mu = more * gap / entries
-        load = reduce(add, shards.each("start", prices, mu))
-        if not np.isfinite(load).all():  # no plan is so cheap: prices have grown until rounding swallows the slacks
-            return
-        pairs = _Pairs(below, above, mu / below, mu / above)
-        theta = float(prices[on] @ load[on]) / data.weight if data.weight > 0 else 0.0
-        missed = float(np.abs(prices * (limits + theta * edge + pairs.m - load - pairs.y)).sum())
-        if missed <= more * gap:
-            break
-
+    begun = _begin(data, shards, found, box, gap, entries)
+    if begun is None:
+        return
+    prices, highest, pairs, theta = begun
     for _ in range(_STEPS):
         H, force, sums = (reduce(add, parts) for parts in zip(*shards.each("normal", D), strict=True))
         found.steps += 1
         found.vector = prices
         residual = float(np.abs(prices * (limits + theta * edge + pairs.m - force[1] - pairs.y)).sum())
-        artificial = highest * pairs.m
-        value = data.weight * theta + sums[1] + artificial.sum()
+        value = data.weight * theta + sums[1] + (highest * pairs.m).sum()
         complement = sums[0] + pairs.product()
         enough = tolerance * max(abs(value), data.unit)
         if complement <= enough and residual <= enough:
@@ -143,6 +130,38 @@ def interior(
         shards.each("move", step, primal, dual)
         prices, pairs = prices + dual * step, pairs.moved(to, primal, dual)
         theta += primal * (height - theta)
+
+
+def _begin(
+    data: Relaxation, shards: Shards, found: Progress, box: float, gap: float, entries: int
+) -> tuple[Floats, Floats, _Pairs, float] | None:
+    """Prices, their upper limits, their pairs and θ on the central path; None where no plan is so cheap.
+
+    A gap far below what the rows miss at first would make every step tiny, so that the gap is raised until it is not.
+    """
+    limits, edge = data.limits()
+    on = edge > 0
+    typical = max(abs(found.bound), data.unit) / np.maximum(np.abs(limits) * len(data.T), 1e-6)
+    if data.weight > 0:
+        typical[on] = 1e-6 * data.weight / on.sum()
+    prices = np.maximum(found.vector, 1e-6 * typical)
+    if data.weight > 0:
+        prices[on] *= data.weight / prices[on].sum()
+    prices[-1] = min(prices[-1], 0.9 * data.penalty)
+    highest = box * np.where(on, prices, np.maximum(prices, 1e-3 * typical))
+    highest[-1] = min(highest[-1], data.penalty)
+    below, above = prices - np.where(on, prices / box, 0.0), highest - prices
+    for more in (1.0, 4.0, 16.0):
+        mu = more * gap / entries
+        load = reduce(add, shards.each("start", prices, mu))
+        if not np.isfinite(load).all():  # no plan is so cheap: prices have grown until rounding swallows the slacks
+            return None
+        pairs = _Pairs(below, above, mu / below, mu / above)
+        theta = float(prices[on] @ load[on]) / data.weight if data.weight > 0 else 0.0
+        missed = float(np.abs(prices * (limits + theta * edge + pairs.m - load - pairs.y)).sum())
+        if missed <= more * gap:
+            break
+    return prices, highest, pairs, theta
 
 
 def _reach(shards: Shards, pairs: _Pairs, to: _Pairs, step: Floats) -> tuple[float, float, Floats]:

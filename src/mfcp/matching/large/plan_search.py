@@ -21,7 +21,7 @@ import numpy as np
 from mfcp.arrays import Ints
 from mfcp.matching.large import annealing
 from mfcp.matching.large.candidates import Pricing
-from mfcp.matching.large.local_problem import FEW, TINY, Setting, set_up
+from mfcp.matching.large.local_problem import FEW, TINY, LocalProblem, local_problem_of
 from mfcp.matching.problem import MatchingProblem, violations
 
 # Annealing by single annealing, then by chains near the best plan: temperature and stiffness, first to last.
@@ -71,12 +71,12 @@ def search(
         (N,) cluster of each task; all -1 if no plan was found that meets every constraint.
     """
     end = time.perf_counter() + time_limit
-    settings = [set_up(problem, each, penalty) for each in (pricing, *pricing.others)]
+    problems = [local_problem_of(problem, each, penalty) for each in (pricing, *pricing.others)]
     starts = MORE if problem.T.size <= FEW else STARTS
 
     def annealed(k: int) -> _Annealing:
-        setting = settings[k % len(settings)]
-        annealing = _Annealing(setting, pricing.bound, target, effort, end, seed * starts + k)
+        local = problems[k % len(problems)]
+        annealing = _Annealing(local, pricing.bound, target, effort, end, seed * starts + k)
         annealing.round(start)
         annealing.run()
         return annealing
@@ -98,31 +98,31 @@ def search(
 class _Annealing:
     """One search: a plan, the best one found, and a random state."""
 
-    def __init__(self, setting: Setting, bound: float, target: float, effort: float, end: float, seed: int) -> None:
-        self.setting, self.bound, self.target, self.end = setting, bound, target, end
+    def __init__(self, local: LocalProblem, bound: float, target: float, effort: float, end: float, seed: int) -> None:
+        self.local, self.bound, self.target, self.end = local, bound, target, end
         self.state = np.random.default_rng(seed).integers(1, 2**63, 1, np.uint64)
         self.draws = -np.log((np.arange(4096) + 0.5) / 4096)
         np.random.default_rng(0).shuffle(self.draws)
-        M, size = setting.clusters, setting.clusters * setting.tasks
+        M, size = local.clusters, local.clusters * local.tasks
         self.chains = LOOSE if size <= FEW else CHAINS
         self.repeats = HOTTER * 2 if size <= TINY else (1.0,)
         longer = LONGER[0] if size <= FEW else LONGER[1] if size <= SMALL else 1.0
         part_of = effort * longer * min(1.0, size / FEW) / len(self.repeats)
         self.first, self.second = (
-            part_of * (work + passes * len(setting.pairs.time)) for work, passes in zip(WORK, PASSES, strict=True)
+            part_of * (work + passes * len(local.pairs.time)) for work, passes in zip(WORK, PASSES, strict=True)
         )
         self.second += part_of * BALANCE * M
-        self.plan = setting.empty()
+        self.plan = local.empty()
 
     def round(self, start: Ints | None) -> None:
         """Begin with the shares rounded, or with (N,) clusters as far as they are of use."""
-        pairs, plan, N = self.setting.pairs, self.plan, self.setting.tasks
+        pairs, plan, N = self.local.pairs, self.plan, self.local.tasks
         if start is not None:
             task = np.repeat(np.arange(N), np.diff(pairs.start))
             given = pairs.cluster == start[task]
             plan.own[task[given]] = np.flatnonzero(given)
-        plan.scalars[annealing.LEVEL] = self.setting.floor
-        annealing.round_shares(pairs, self.setting.terms, plan, self.setting.order, 0.3 * N / self.setting.clusters)
+        plan.scalars[annealing.LEVEL] = self.local.floor
+        annealing.round_shares(pairs, self.local.terms, plan, self.local.order, 0.3 * N / self.local.clusters)
 
     def objective(self) -> float:
         """Of the best plan that meets every constraint."""
@@ -130,13 +130,13 @@ class _Annealing:
 
     def clusters(self) -> Ints | None:
         """(N,) of that plan."""
-        return None if self.plan.best[0] < 0 else self.setting.pairs.cluster[self.plan.best].astype(np.int64)
+        return None if self.plan.best[0] < 0 else self.local.pairs.cluster[self.plan.best].astype(np.int64)
 
     def run(self) -> None:
         """Both phases."""
         plan = self.plan
         for hotter in self.repeats:
-            plan.scalars[annealing.LEVEL] = self.setting.floor * ABOVE
+            plan.scalars[annealing.LEVEL] = self.local.floor * ABOVE
             plan.scalars[annealing.MARGIN] = 0.0
             self._anneal(WARM, 1, hotter, self.first)
             if plan.best[0] >= 0 and len(self.repeats) == 1:
@@ -145,14 +145,14 @@ class _Annealing:
 
     def regroup(self) -> None:
         """Deal out the tasks of few clusters at once anew, in rounds of few entries that this is compiled for."""
-        setting, plan, terms = self.setting, self.plan, self.setting.terms
-        simple = setting.alone and not (terms.limit.size or terms.zeta.size) and terms.backlog.max() <= setting.floor
-        if not simple or setting.clusters * setting.tasks > FEW or plan.best[0] < 0 or self._done():
+        local, plan, terms = self.local, self.plan, self.local.terms
+        simple = local.alone and not (terms.limit.size or terms.zeta.size) and terms.backlog.max() <= local.floor
+        if not simple or local.clusters * local.tasks > FEW or plan.best[0] < 0 or self._done():
             return
         from mfcp.matching.large.regrouping import regroup
 
         latest = regroup(
-            setting.pairs, terms, plan.best, plan.scalars[annealing.LATEST], min(TOGETHER, setting.clusters), CLOSE,
+            local.pairs, terms, plan.best, plan.scalars[annealing.LATEST], min(TOGETHER, local.clusters), CLOSE,
             NODES, REGROUPING, self.state,
         )  # fmt: skip
         plan.scalars[[annealing.BEST, annealing.LATEST]] = terms.makespan * latest, latest
@@ -161,11 +161,11 @@ class _Annealing:
         return self.objective() <= self.bound * (1.0 + self.target) or time.perf_counter() > self.end
 
     def _anneal(self, curve: Sequence[float], depth: int, hotter: float, total: float) -> None:
-        setting, plan = self.setting, self.plan
-        heated = np.array(curve) * np.array([hotter * setting.unit, hotter * setting.unit, 1.0, 1.0])
-        level = setting.floor * (1.0 + 0.5 * self.target)
-        schedule = annealing.Schedule(heated, total, depth, CROWD, setting.drop, level, setting.alone)
+        local, plan = self.local, self.plan
+        heated = np.array(curve) * np.array([hotter * local.unit, hotter * local.unit, 1.0, 1.0])
+        level = local.floor * (1.0 + 0.5 * self.target)
+        schedule = annealing.Schedule(heated, total, depth, CROWD, local.drop, level, local.alone)
         plan.scalars[[annealing.WORK, annealing.CURSOR]] = 0.0
         while plan.scalars[annealing.WORK] < total and not self._done():
             until = min(plan.scalars[annealing.WORK] + CHUNK, total)
-            annealing.anneal(setting.pairs, setting.terms, plan, schedule, until, self.draws, self.state)
+            annealing.anneal(local.pairs, local.terms, plan, schedule, until, self.draws, self.state)

@@ -11,7 +11,7 @@ and any prices p >= 0 with Σ p = w, π >= 0, q >= 0 certify (weak duality)
 
 Column generation [Gondzio2013]_: a primal-dual interior point method on W candidates per task, whose prices stay
 central and so do not swing; a dense pass over all clusters, which certifies the bound and proposes new candidates; and
-so on until the two meet. Before, the same on a sample of tasks, drawn by cost, so that giants are always in it.
+so on until the two meet. Before, the same on a sample of tasks, drawn by cost, so that long tasks are always in it.
 
 Everything about tasks lives in shards, which see prices only; all sums over shards are taken in their order.
 
@@ -34,7 +34,7 @@ from mfcp.matching.bounds import apart_bound
 from mfcp.matching.large.branch_and_bound import Branch, branch, masked
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
 from mfcp.matching.large.column_generation import certified, generate
-from mfcp.matching.large.diving import SPLIT, Settled, settle, split
+from mfcp.matching.large.diving import SPLIT, FixedTasks, fix_long_tasks, split
 from mfcp.matching.large.identical_tasks import alike, dealt
 from mfcp.matching.large.linear_relaxation import Relaxation, draw, guess, relax
 from mfcp.matching.large.local_problem import SMALL, TINY
@@ -44,10 +44,10 @@ from mfcp.matching.problem import SLACK, MatchingProblem
 from mfcp.threads import one_blas_thread
 
 _VALUES = 6  # relaxations beyond the first, at most
-_LARGE = 10**7  # entries from which on to settle giants takes longer than to search
+_LARGE = 10**7  # entries from which on to fix long tasks takes longer than to search
 _BRANCHING, _BRANCHES = 10**7, 40  # entries of all branches together, and how many: as long as a search takes
-_WHOLE = 0.03  # of a cluster in parts of one giant, from where on that is worth a branch; or what a task has of one
-_FEWEST = 3  # branches of one giant: where the relaxation has its parts, and elsewhere
+_WHOLE = 0.03  # of a cluster in parts of one long task, from where on that is worth a branch; or what a task has of one
+_FEWEST = 3  # branches of one long task: where the relaxation has its parts, and elsewhere
 _STARTS = 3  # branches that searches start from
 _CHEAP = 10**6  # entries up to which accuracy takes no time to speak of
 _HOPELESS = 2.0  # times the relaxation's bound: prices of a round so much shorter than its longest task do not matter
@@ -62,13 +62,13 @@ def price(
     time_limit: float,
     start: Prices | None = None,
     penalty: float | None = None,
-    settling: bool | None = None,
+    fixing: bool | None = None,
     place: Callable[[Relaxation, int], Shards] = Threads,
 ) -> Pricing:
     """Prices, certified bound and candidates of one round.
 
     Tasks that are equal in everything are one task of the relaxation, whose mass is their number. Where the makespan is
-    all that counts, giant tasks are settled, and the candidates are those of the relaxation of the rest.
+    all that counts, long tasks are fixed, and the candidates are those of the relaxation of the rest.
 
     Args:
         problem: one round (M, N).
@@ -78,7 +78,7 @@ def price(
         time_limit: seconds, looked at between steps.
         start: prices of a similar round, of the same clusters and rows; saves the sample.
         penalty: price of a unit of missing Σ a, instead of the constraint.
-        settling: whether to settle giants where that is possible; by default, where it seems right. If not, the bound
+        fixing: whether to fix long tasks where that is possible; by default, where it seems right. If not, the bound
             is the relaxation's, in small rounds too.
         place: where the shards of a relaxation with so many candidates are kept.
     """
@@ -93,20 +93,20 @@ def price(
         if not np.allclose(rounds.typical / rounds.typical[0], rounds.least / rounds.least[0]):
             solved = rounds.solve(np.inf, rounds.typical, solved.found.best, 0.1)
         prices = solved.data.named(solved.found.best)
-        giants, solved, bound = rounds.settled(solved, bound, settling)
-        several, bound = rounds.branched(solved, bound, settling)
+        long_tasks, solved, bound = rounds.fixed(solved, bound, fixing)
+        several, bound = rounds.branched(solved, bound, fixing)
     stats = rounds.stats | {"value": several[0].found.value, "seconds": time.monotonic() - begun}
 
     def proposed(solved: _Solved) -> Pricing:
         cluster, share = solved.plan()
-        if giants is not None:
-            cluster, share = giants.together(cluster, share)
+        if long_tasks is not None:
+            cluster, share = long_tasks.together(cluster, share)
         if rounds.kinds is not None:
             cluster, share = dealt(cluster, share, rounds.kinds, candidates)
         around = solved.data.named(solved.found.best)
         around = replace(around, seconds=around.seconds * solved.data.speed / rounds.typical)
         chosen = replace(gather(problem, rows_of(problem), cluster), share=share)
-        return Pricing(prices, around, bound, chosen, stats, giants is not None if rounds.could_settle else None)
+        return Pricing(prices, around, bound, chosen, stats, long_tasks is not None if rounds.can_fix else None)
 
     first, *others = map(proposed, several)
     return replace(first, others=tuple(others))
@@ -181,12 +181,12 @@ class _Relaxations:
         No plan with an objective below V uses a pair that alone takes longer than V, nor a cluster that is busy for
         longer, and each cluster's load is at most 1 - backlog / V of the makespan. With that in the relaxation, its
         value F falls as V grows, and min(V, F(V)) is a bound, whatever V is; the best is where the two meet. A few V
-        are tried where backlog or giants make it worth the time.
+        are tried where backlog or long tasks make it worth the time.
         """
         bound, backlog = max(solved.found.bound, self.floor), self.problem.backlog is not None
         longest = self.problem.objective.makespan * self.longest
-        giant = 0.5 * solved.found.bound < longest < 1.2 * solved.found.bound
-        if solved.found.bound == np.inf or not (backlog or giant):
+        long_task = 0.5 * solved.found.bound < longest < 1.2 * solved.found.bound
+        if solved.found.bound == np.inf or not (backlog or long_task):
             return solved, bound
         first = solved.found.value if np.isfinite(solved.found.value) else bound
         high = most = np.inf  # a V above its F; and what no V certifies more than, the F of a smaller one
@@ -212,55 +212,55 @@ class _Relaxations:
         return solved, bound
 
     @property
-    def has_giants(self) -> bool:
-        """Whether giants matter and can be told."""
+    def has_long_tasks(self) -> bool:
+        """Whether long tasks matter and can be told."""
         weights = self.problem.objective
         alone = weights.makespan and not (weights.total_time or weights.cost)
         return bool(alone) and self.kinds is None
 
     @property
-    def could_settle(self) -> bool:
-        """Whether they may be settled before the search."""
-        return self.has_giants and self.problem.T.size > SMALL
+    def can_fix(self) -> bool:
+        """Whether they may be fixed before the search."""
+        return self.has_long_tasks and self.problem.T.size > SMALL
 
-    def branched(self, solved: _Solved, bound: float, settling: bool | None) -> tuple[list[_Solved], float]:
-        """Relaxations with giants of a small round in different places, the best first, and the bound they raise."""
+    def branched(self, solved: _Solved, bound: float, fixing: bool | None) -> tuple[list[_Solved], float]:
+        """Relaxations of a small round with its long tasks in different places, best first, and their bound."""
         possible = np.isfinite(bound) and np.isfinite(solved.found.value)
-        small = TINY < self.problem.T.size <= SMALL  # then the search finds places for giants itself
-        if settling is False or not (self.has_giants and possible and small):
+        small = TINY < self.problem.T.size <= SMALL  # then the search finds places for long tasks itself
+        if fixing is False or not (self.has_long_tasks and possible and small):
             return [solved], bound
         value, bound, open_ = self._branches(solved, bound)
         data = relax(self.problem, self.typical, self.penalty, value)
         tried = [self._generate(replace(data, T=masked(data, best.places)), best.vector, 0.01, 0.0) for best in open_]
         return [each for each in tried if np.isfinite(each.found.value)] or [solved], bound
 
-    def settled(self, solved: _Solved, bound: float, settling: bool | None) -> tuple[Settled | None, _Solved, float]:
-        """Giants on clusters of their own choice, the relaxation of the rest, and the bound that giants raise.
+    def fixed(self, solved: _Solved, bound: float, fixing: bool | None) -> tuple[FixedTasks | None, _Solved, float]:
+        """Long tasks on clusters of their own choice, the relaxation of the rest, and the bound that long tasks raise.
 
-        Nothing, and what was given, where giants do not matter or have no places.
+        Nothing, and what was given, where long tasks do not matter or have no places.
         """
         longest = self.floor > _HOPELESS * max(solved.found.bound, 0.0)
         possible = np.isfinite(bound) and (longest or np.isfinite(solved.found.value))
-        if settling is None and longest:
+        if fixing is None and longest:
             # a large round with room to spare is mostly searched well without, in less time
-            settling = self.problem.T.size <= _LARGE
-        if settling is False or not (self.could_settle and possible):
+            fixing = self.problem.T.size <= _LARGE
+        if fixing is False or not (self.can_fix and possible):
             return None, solved, bound
         value, vector = bound * (1.0 + self.slack), solved.found.best
         data = relax(self.problem, self.typical, self.penalty, value)
-        if settling is None and split(data, *solved.plan()) < SPLIT:
+        if fixing is None and split(data, *solved.plan()) < SPLIT:
             return None, solved, bound
         _, bound, open_ = self._branches(solved, bound)
         if open_:
             data, vector = replace(data, T=masked(data, open_[0].places)), open_[0].vector
-        giants = settle(
+        long_tasks = fix_long_tasks(
             data, vector, floor=bound, spare=self.slack / (1.0 + self.slack), longest=longest,
             width=self.width, reach=self.reachable * self.problem.tasks, deadline=self.deadline,
         )  # fmt: skip
-        if giants is None:
+        if long_tasks is None:
             return None, solved, bound
-        tried = self._generate(giants.rest, giants.vector, 0.02, bound)
-        return (giants, tried, bound) if np.isfinite(tried.found.value) else (None, solved, bound)
+        tried = self._generate(long_tasks.rest, long_tasks.vector, 0.02, bound)
+        return (long_tasks, tried, bound) if np.isfinite(tried.found.value) else (None, solved, bound)
 
     @property
     def slack(self) -> float:
@@ -268,7 +268,7 @@ class _Relaxations:
         return 0.5 * self.problem.clusters / self.problem.tasks
 
     def _branches(self, solved: _Solved, bound: float) -> tuple[float, float, list[Branch]]:
-        """A makespan that plans worth a look are below, the bound, and the best branches on giants with such plans."""
+        """A makespan, the bound, and the best branches on long tasks that may have plans below that makespan."""
         value = bound * (1.0 + self.slack)
         most = min(_BRANCHES, int(_BRANCHING // self.problem.T.size))
         longest = solved.found.bound <= self.floor

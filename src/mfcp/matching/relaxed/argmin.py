@@ -20,7 +20,7 @@ TOLERANCE = 1e-10  # of the relative optimality residual; Newton converges quadr
 FLOOR = 1e-6  # a round that rounding errors stop above this residual is not called converged
 MAX_STEPS = 150
 RESTARTS = 8
-Engine = Literal["auto", "torch", "compiled"]
+Backend = Literal["auto", "torch", "compiled"]
 _EDGE = 1e-13  # gamma closer to the edge than this cannot be told from infeasible in double precision
 
 
@@ -107,7 +107,7 @@ def solve_relaxed(
     max_steps: int = MAX_STEPS,
     start: RelaxedSolution | None = None,
     restarts: int = RESTARTS,
-    engine: Engine = "auto",
+    backend: Backend = "auto",
 ) -> RelaxedSolution:
     """Flat (B, …) relaxed plans, without gradients; see `relaxed_solution` for the arguments."""
     reachable = problem.reachable_gamma().detach()
@@ -123,9 +123,9 @@ def solve_relaxed(
             safe,
             restarts=restarts,
             start=None if start is None else start.X,
-            compiled=use_compiled(problem, engine),
+            compiled=use_compiled(problem, backend),
         )
-    elif use_compiled(problem, engine):
+    elif use_compiled(problem, backend):
         from mfcp.matching.relaxed import compiled
 
         point = compiled.solve_rounds(problem, room, tolerance=tolerance, max_steps=max_steps, start=first)
@@ -140,18 +140,18 @@ def solve_relaxed(
     return RelaxedSolution(X, point.p, q, status, point.steps, point.residual, reachable, problem.gamma)
 
 
-def use_compiled(problem: RelaxedProblem, engine: Engine) -> bool:
+def use_compiled(problem: RelaxedProblem, backend: Backend) -> bool:
     """Whether the compiled kernels do this problem: by default on the CPU.
 
     Raises:
-        SettingsError: unknown engine, or "compiled" for tensors on another device.
+        SettingsError: unknown backend, or "compiled" for tensors on another device.
     """
-    if engine not in ("auto", "torch", "compiled"):
-        raise SettingsError(f"unknown engine '{engine}'; known: auto, torch, compiled")
+    if backend not in ("auto", "torch", "compiled"):
+        raise SettingsError(f"unknown backend '{backend}'; known: auto, torch, compiled")
     on_cpu = problem.T.device.type == "cpu"
-    if engine == "compiled" and not on_cpu:
-        raise SettingsError(f"engine 'compiled' is for the CPU, T is on {problem.T.device}; use engine 'auto'")
-    return engine == "compiled" or (engine == "auto" and on_cpu)
+    if backend == "compiled" and not on_cpu:
+        raise SettingsError(f"backend 'compiled' is for the CPU, T is on {problem.T.device}; use backend 'auto'")
+    return backend == "compiled" or (backend == "auto" and on_cpu)
 
 
 def _rounds(problem: RelaxedProblem, room: Tensor) -> Rounds:
@@ -163,7 +163,7 @@ def _rounds(problem: RelaxedProblem, room: Tensor) -> Rounds:
 
 
 def respond(
-    problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, *, engine: Engine = "auto"
+    problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, *, backend: Backend = "auto"
 ) -> tuple[Tensor, Tensor]:
     """Vector-Jacobian product of the relaxed argmin: (dL/dT, dL/dA) for dL/dX = G, all (B, M, N).
 
@@ -176,7 +176,7 @@ def respond(
         from mfcp.matching.relaxed import parallel
 
         return parallel.respond(problem, X, good, G)
-    if use_compiled(problem, engine):
+    if use_compiled(problem, backend):
         from mfcp.matching.relaxed import compiled
 
         return compiled.respond(problem, X, p, torch.where(good, solution.q, torch.inf), G)

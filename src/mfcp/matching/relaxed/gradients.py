@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mfcp.errors import SolverError
-from mfcp.matching.relaxed.argmin import Engine, RelaxedSolution, respond, solve_relaxed
+from mfcp.matching.relaxed.argmin import Backend, RelaxedSolution, respond, solve_relaxed
 from mfcp.matching.relaxed.mirror_descent import mirror_descent
 from mfcp.matching.relaxed.objective import RelaxedProblem
 from mfcp.registry import Registered
@@ -29,7 +29,7 @@ class Gradient(Registered):
     """Family of differentiation rules of X*(T, A)."""
 
     def attach(
-        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, engine: Engine
+        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, backend: Backend
     ) -> Tensor:
         """The plan (B, M, N) with this rule's derivative in `problem.T` and `problem.A`."""
         raise NotImplementedError
@@ -45,11 +45,11 @@ class Implicit(Gradient):
     name: ClassVar[str] = "implicit"
 
     def attach(
-        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, engine: Engine
+        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, backend: Backend
     ) -> Tensor:
         """See `Gradient.attach`."""
         rule = _ImplicitRule.apply
-        return rule(problem.T, problem.A, problem, solution, engine)  # type: ignore[no-untyped-call,no-any-return]
+        return rule(problem.T, problem.A, problem, solution, backend)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class ZerothOrder(Gradient):
@@ -68,12 +68,12 @@ class ZerothOrder(Gradient):
     seed: int = Field(0, description="of the directions, where no generator is given")
 
     def attach(
-        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, engine: Engine
+        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, backend: Backend
     ) -> Tensor:
         """See `Gradient.attach`."""
         if generator is None:
             generator = torch.Generator(problem.T.device).manual_seed(self.seed)
-        draw = _Draw(self, generator, engine)
+        draw = _Draw(self, generator, backend)
         rule = _ZerothOrderRule.apply
         return rule(problem.T, problem.A, problem, solution, draw)  # type: ignore[no-untyped-call,no-any-return]
 
@@ -85,15 +85,15 @@ class ZerothOrder(Gradient):
         generator: Randomness,
         *,
         of: Literal["T", "A"],
-        engine: Engine = "auto",
+        backend: Backend = "auto",
     ) -> Tensor:
         """(B, M, N) estimate of dL/dT (`of` = "T") or dL/dA ("A") for dL/dX = G."""
         v = _directions(self.samples, problem.T, generator)
         if problem.forbidden is not None:
             v = v.masked_fill(problem.forbidden, 0.0)
-        ahead, ahead_good = self._loss(problem, solution, G, self.delta * v, of, engine)
+        ahead, ahead_good = self._loss(problem, solution, G, self.delta * v, of, backend)
         if self.antithetic:
-            behind, behind_good = self._loss(problem, solution, G, -self.delta * v, of, engine)
+            behind, behind_good = self._loss(problem, solution, G, -self.delta * v, of, backend)
             slope, good = (ahead - behind) / (2 * self.delta), ahead_good & behind_good
         else:
             slope, good = (ahead - (G * solution.X).sum((1, 2))) / self.delta, ahead_good
@@ -104,14 +104,14 @@ class ZerothOrder(Gradient):
 
     @staticmethod
     def _loss(
-        problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, step: Tensor, of: str, engine: Engine
+        problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, step: Tensor, of: str, backend: Backend
     ) -> tuple[Tensor, Tensor]:
         """<G, X*> (S, B) at perturbed inputs, and where the perturbed round was solved."""
         S, B = step.shape[:2]
         T = problem.T.detach() * step.exp() if of == "T" else problem.T.detach().expand(step.shape)
         A = (problem.A.detach() + step).clamp(0.0, 1.0) if of == "A" else problem.A.detach().expand(step.shape)
         many = problem.repeated(S, T.flatten(0, 1), A.flatten(0, 1))
-        near = solve_relaxed(many, start=solution.repeated(S), engine=engine)
+        near = solve_relaxed(many, start=solution.repeated(S), backend=backend)
         return (near.X.reshape(step.shape) * G).sum((2, 3)), near.converged.reshape(S, B)
 
 
@@ -125,7 +125,7 @@ class Unrolled(Gradient):
     steps: int = Field(1000, ge=1)
 
     def attach(
-        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, engine: Engine
+        self, problem: RelaxedProblem, solution: RelaxedSolution, generator: Randomness | None, backend: Backend
     ) -> Tensor:
         """See `Gradient.attach`."""
         good = solution.converged
@@ -137,26 +137,26 @@ class Unrolled(Gradient):
 class _ImplicitRule(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, T: Tensor, A: Tensor, problem: RelaxedProblem, solution: RelaxedSolution, engine: Engine
+        ctx: Any, T: Tensor, A: Tensor, problem: RelaxedProblem, solution: RelaxedSolution, backend: Backend
     ) -> Tensor:
         X = solution.X.detach()
         ctx.save_for_backward(X)  # saved as an output: no cycle, and a change in place is noticed
-        ctx.rest = problem, dataclasses.replace(solution, X=solution.X[:0]), engine
+        ctx.rest = problem, dataclasses.replace(solution, X=solution.X[:0]), backend
         return X
 
     @staticmethod
     def backward(ctx: Any, G: Tensor) -> Any:
         _first_only()
-        problem, solution, engine = ctx.rest
+        problem, solution, backend = ctx.rest
         found = dataclasses.replace(solution, X=ctx.saved_tensors[0].detach())
-        return *respond(problem, found, G, engine=engine), None, None, None
+        return *respond(problem, found, G, backend=backend), None, None, None
 
 
 @dataclass(frozen=True)
 class _Draw:
     rule: ZerothOrder
     generator: Randomness
-    engine: Engine
+    backend: Backend
 
 
 class _ZerothOrderRule(torch.autograd.Function):
@@ -171,7 +171,7 @@ class _ZerothOrderRule(torch.autograd.Function):
     def backward(ctx: Any, G: Tensor) -> Any:
         _first_only()
         problem, solution, draw = ctx.saved
-        estimate = partial(draw.rule.estimate, problem, solution, G, draw.generator, engine=draw.engine)
+        estimate = partial(draw.rule.estimate, problem, solution, G, draw.generator, backend=draw.backend)
         grad_T = estimate(of="T") if ctx.needs_input_grad[0] else None
         grad_A = estimate(of="A") if ctx.needs_input_grad[1] else None
         return grad_T, grad_A, None, None, None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mfcp.errors import SettingsError
-from mfcp.matching.relaxed.argmin import MAX_STEPS, RESTARTS, TOLERANCE, Engine, RelaxedSolution, solve_relaxed
+from mfcp.matching.relaxed.argmin import MAX_STEPS, RESTARTS, TOLERANCE, Backend, RelaxedSolution, solve_relaxed
 from mfcp.matching.relaxed.gradients import Gradient, Implicit, Randomness
 from mfcp.matching.relaxed.objective import relaxed_problem
 from mfcp.matching.relaxed.shortfall import Shortfall, solve_shortfall
@@ -49,6 +49,7 @@ def relaxed_matching(
     ).X
 
 
+# Over 60 lines: 34 of them say what each argument is.
 def relaxed_solution(
     T: Tensor,
     A: Tensor,
@@ -66,7 +67,7 @@ def relaxed_solution(
     start: RelaxedSolution | None = None,
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
-    engine: Engine = "auto",
+    backend: Backend = "auto",
 ) -> RelaxedSolution:
     """The relaxed plans that minimise F, with prices and a status per round.
 
@@ -90,7 +91,7 @@ def relaxed_solution(
         start: the solution of near-by rounds of the same shape: its prices, or with `speedup` its plan, to start from.
         tolerance: relative optimality residual at which a round stops.
         max_steps: interior point steps of a round at most, in each of up to four attempts.
-        engine: "torch" runs anywhere and is the definition; "compiled" is the same for the CPU; "auto" chooses.
+        backend: "torch" runs anywhere and is the definition; "compiled" is the same for the CPU; "auto" chooses.
 
     Raises:
         DataError, SettingsError, InfeasibleError: bad input, see `relaxed_problem`. An unreachable gamma is a
@@ -102,13 +103,13 @@ def relaxed_solution(
         if not isinstance(gradient, Implicit | None):
             raise SettingsError(f"shortfall goes with gradient 'implicit' only, not '{gradient.name}'")
         problem, solution = solve_shortfall(
-            problem, shortfall, tolerance=tolerance, max_steps=max_steps, start=near, engine=engine
+            problem, shortfall, tolerance=tolerance, max_steps=max_steps, start=near, backend=backend
         )
     else:
         solution = solve_relaxed(
-            problem, tolerance=tolerance, max_steps=max_steps, start=near, restarts=restarts, engine=engine
+            problem, tolerance=tolerance, max_steps=max_steps, start=near, restarts=restarts, backend=backend
         )
     X = solution.X
     if torch.is_grad_enabled() and (problem.T.requires_grad or problem.A.requires_grad):
-        X = (gradient or Implicit()).attach(problem, solution, generator, engine)
+        X = (gradient or Implicit()).attach(problem, solution, generator, backend)
     return dataclasses.replace(solution, X=X).reshaped(problem.batch)

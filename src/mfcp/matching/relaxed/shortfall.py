@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from mfcp.errors import SettingsError
-from mfcp.matching.relaxed.argmin import Engine, RelaxedSolution, Status, solve_relaxed
+from mfcp.matching.normal import density, expected_shortfall
+from mfcp.matching.relaxed.argmin import Backend, RelaxedSolution, Status, solve_relaxed
 from mfcp.matching.relaxed.objective import RelaxedProblem, smooth_makespan
 
 _STEPS = 60  # halvings at most; Newton needs half a dozen
@@ -64,13 +65,6 @@ class Shortfall:
         return found[0], found[1]
 
 
-def expected_shortfall(u: Tensor, gamma: Tensor | float, q: Tensor | float) -> Tensor:
-    """E[max(0, gamma - r)] for normal r of mean u and deviation q."""
-    z = (u - gamma) / q
-    value: Tensor = q * (_density(z) - z * torch.special.ndtr(-z))
-    return value
-
-
 def shortfall_objective(
     X: Tensor,
     T: Tensor,
@@ -82,7 +76,7 @@ def shortfall_objective(
 ) -> Tensor:
     """(...) seconds: what the relaxed plan with a `Shortfall` minimises; arguments as in `relaxed_objective`."""
     u = (X * A).sum((-2, -1)) / X.shape[-1]
-    charge = shortfall.price * expected_shortfall(u, gamma, shortfall.q)
+    charge = shortfall.price * expected_shortfall(u - gamma, torch.as_tensor(shortfall.q, dtype=u.dtype))
     return smooth_makespan(X, T, beta) + charge + tau * torch.xlogy(X, X).sum((-2, -1))
 
 
@@ -93,7 +87,7 @@ def solve_shortfall(
     tolerance: float,
     max_steps: int,
     start: RelaxedSolution | None,
-    engine: Engine,
+    backend: Backend,
 ) -> tuple[RelaxedProblem, RelaxedSolution]:
     """The matched barrier problem (flat) and its solution, whose X, prices and derivatives are those with `shortfall`.
 
@@ -108,7 +102,7 @@ def solve_shortfall(
     solution, matched = start, problem
     for _ in range(_STEPS):
         matched = _matched(problem, at, price, q)
-        solution = solve_relaxed(matched, tolerance=tolerance, max_steps=max_steps, start=solution, engine=engine)
+        solution = solve_relaxed(matched, tolerance=tolerance, max_steps=max_steps, start=solution, backend=backend)
         u = (solution.X * problem.A.detach()).sum((1, 2)) / problem.T.shape[2]
         close = (u - at).abs() <= _CLOSE * q + _ROUNDING
         if bool((close | ~solution.converged).all()):
@@ -130,10 +124,6 @@ def _matched(problem: RelaxedProblem, u: Tensor, price: Tensor, q: Tensor) -> Re
     """The barrier problem whose slope and curvature at mean reliability u are those of the shortfall."""
     z = ((u - problem.gamma) / q).clamp_max(_FAR)
     worth = price * torch.special.ndtr(-z)
-    slack = q * (torch.special.ndtr(-z) / _density(z).clamp_min(1.0 / _WIDEST)).clamp_max(_WIDEST)
+    slack = q * (torch.special.ndtr(-z) / density(z).clamp_min(1.0 / _WIDEST)).clamp_max(_WIDEST)
     lam = torch.maximum(worth * slack, _LEAST * problem.tau)
     return replace(problem, gamma=u - lam / worth, lam=lam)
-
-
-def _density(z: Tensor) -> Tensor:
-    return (-0.5 * z.square()).exp() * 0.3989422804014327

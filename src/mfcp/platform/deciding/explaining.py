@@ -10,7 +10,7 @@ import numpy as np
 from mfcp.arrays import Ints
 from mfcp.errors import DataError
 from mfcp.matching.problem import makespan
-from mfcp.platform.deciding.what_if import Moves, Prices, evaluate_moves, relaxed_prices
+from mfcp.platform.deciding.what_if import Moves, RoundPrices, evaluate_moves, relaxed_prices
 from mfcp.release.decision import intervals
 from mfcp.rules.base import Belief
 from mfcp.rules.expected_cost import moments_of
@@ -82,7 +82,7 @@ class Explanation:
     task_id: str
     cluster_id: str
     options: tuple[Option, ...]
-    prices: Prices
+    prices: RoundPrices
 
     @property
     def text(self) -> str:
@@ -97,6 +97,7 @@ class Explanation:
         return "\n".join(lines)
 
 
+# Over 60 lines: half of them say what each argument is.
 def explain(
     belief: Belief,
     plan: Ints,
@@ -109,10 +110,10 @@ def explain(
 ) -> list[Explanation]:
     """Explain tasks of one round.
 
-    The unit of the cost is the makespan of this plan at mean times; the rule's, that of the best plan of the means, is
-    hardly another and takes a solve. Intervals of reliability are normal ones, cut to [0, 1]: the deviation is a root
-    mean square error of a cluster's predictions, alike for one of 0.7 and one of 0.99, and near 1 there often is no
-    Beta distribution with it; the rule takes a plan's reliability for normal as well.
+    Costs are in units of this plan's makespan at mean times. The decision rule's unit, the makespan of the best plan
+    of the means, is nearly the same number and takes a solve. Intervals of reliability are normal ones, cut to [0, 1]:
+    the standard deviation is the root mean square error of a cluster's predictions, whether they say 0.7 or 0.99, and
+    near 1 no Beta distribution may have that deviation. The rule takes a plan's reliability for normal as well.
 
     Args:
         belief: of one round, B = 1.
@@ -144,9 +145,9 @@ def explain(
     prices = relaxed_prices(point, price=price * unit, cluster_id=cluster_id)
     chosen = np.array([position[name] for name in (task_id if tasks is None else tasks)], np.int64)
     numbers = _numbers(belief, plan, chosen, evaluate_moves(moments, plan, chosen, price=price, unit=unit))
-    found = []
-    for k, j in enumerate(chosen):
-        options = [
+
+    def options(k: int, j: int) -> list[Option]:
+        every = [
             Option(
                 cluster_id=name,
                 chosen=bool(i == plan[j]),
@@ -156,9 +157,9 @@ def explain(
             )
             for i, name in enumerate(cluster_id)
         ]
-        options.sort(key=lambda o: (not o.allowed, not o.online, o.cost_change or 0.0, not o.chosen))
-        found.append(Explanation(task_id[j], cluster_id[plan[j]], tuple(options), prices))
-    return found
+        return sorted(every, key=lambda o: (not o.allowed, not o.online, o.cost_change or 0.0, not o.chosen))
+
+    return [Explanation(task_id[j], cluster_id[plan[j]], tuple(options(k, j)), prices) for k, j in enumerate(chosen)]
 
 
 def _numbers(belief: Belief, plan: Ints, tasks: Ints, moves: Moves) -> dict[str, list[list[float | None]]]:

@@ -22,7 +22,7 @@ _NOTHING = 1e-9  # relative change of the cost that is rounding
 
 
 @dataclass(frozen=True)
-class Prices:
+class RoundPrices:
     """What is scarce in a round: derivatives of the least cost of the relaxed round, in seconds.
 
     Attributes:
@@ -56,7 +56,7 @@ class Moves:
     reliability_needed: Floats
 
 
-def relaxed_prices(problem: MatchingProblem, *, price: float, cluster_id: Sequence[str]) -> Prices:
+def relaxed_prices(problem: MatchingProblem, *, price: float, cluster_id: Sequence[str]) -> RoundPrices:
     """Multipliers of min tau + price · s with b_i + Σ_j t_ij x_ij <= tau and Σ a x / N + s >= gamma, x any shares.
 
     HiGHS' marginals are derivatives of the least value in the right-hand sides, which are -b_i and -gamma as it is
@@ -98,7 +98,7 @@ def relaxed_prices(problem: MatchingProblem, *, price: float, cluster_id: Sequen
         raise SolverError(f"prices of a round of {N} tasks × {M} clusters: {result.message}")
     marginal = np.maximum(-result.ineqlin.marginals, 0.0)
     by_name = {name: float(value) for name, value in zip(cluster_id, marginal[:M], strict=True)}
-    return Prices(float(result.fun * scale), by_name, float(marginal[M] * scale))
+    return RoundPrices(float(result.fun * scale), by_name, float(marginal[M] * scale))
 
 
 def evaluate_moves(moments: Moments, plan: Ints, tasks: Ints, *, price: float, unit: float) -> Moves:

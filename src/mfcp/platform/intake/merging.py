@@ -154,7 +154,7 @@ def _judge(log: Tables, coerced: dict[str, Coerced], fresh: dict[str, Ints]) -> 
         for name in beside
     }
     lines = validate(tables, max_bad_share=1.0).quarantine
-    lines = lines[lines["rule"] != "no_success"]  # a task may come before its runs
+    lines = lines[lines["constraint"] != "no_success"]  # a task may come before its runs
     found = {}
     for name, own in lines.groupby("table"):
         said = own["column"] + ": expected " + own["expected"] + ", got '" + own["value"] + "'"

@@ -119,40 +119,21 @@ def create_app(champion: Champion, settings: ServeSettings, *, token: str | None
     """
     meters = Meters()
     answers = Answers(champion, time_limit=settings.time_limit)
-    pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="answer")
-    busy = 0
+    line = _Line(settings)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         watching = asyncio.create_task(_watch(champion, meters))
         yield
         watching.cancel()
-        pool.shutdown(wait=False, cancel_futures=True)
+        line.close()
 
     app = FastAPIOffline(title="mfcp", description="Predict and match deep-learning tasks to clusters.", lifespan=life)
-
-    def answering(model: type[Asked], work: Callable[[Any], bytes], meter: Counter | None) -> Any:
-        async def answer(asked: Any) -> Response:
-            nonlocal busy
-            if busy >= settings.waiting:
-                raise HTTPException(503, f"{busy} requests wait already; come again later", {"Retry-After": "1"})
-            busy += 1
-            try:
-                content = await asyncio.get_running_loop().run_in_executor(pool, work, asked)
-            finally:
-                busy -= 1
-            if meter is not None:
-                meter.inc(len(asked.tasks))
-            return Response(content, media_type="application/json")
-
-        answer.__annotations__["asked"] = model  # made at run time, from the log schema and the limits
-        return answer
-
     works = (answers.predict, answers.match, answers.explain)
     for model, work, meter in zip(
         asked_models(settings.tasks, settings.operators), works, (None, meters.matched, None), strict=True
     ):
-        route = answering(model, work, meter)
+        route = line.route(model, work, meter)
         app.add_api_route(f"/v1/{work.__name__}", route, methods=["POST"], summary=work.__doc__, name=work.__name__)
 
     @app.get("/health", summary="Whether it can decide, and with which release")
@@ -163,6 +144,47 @@ def create_app(champion: Champion, settings: ServeSettings, *, token: str | None
     @app.get("/metrics", summary="For Prometheus")
     async def metrics() -> Response:
         return Response(generate_latest(meters.registry), media_type=CONTENT_TYPE_LATEST)
+
+    _answer_errors(app)
+    paths = {route.path for route in app.routes if hasattr(route, "path")}
+    app.add_middleware(Border, token=token, most=round(settings.body_mib * 2**20), meters=meters, paths=paths)
+    return app
+
+
+class _Line:
+    """Requests that wait for a thread to compute their answer; further ones are told to come later."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self.most, self.waiting = settings.waiting, 0
+        self.threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="answer")
+
+    def close(self) -> None:
+        """Drop who still waits."""
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+    def route(self, model: type[Asked], work: Callable[[Any], bytes], meter: Counter | None) -> Any:
+        """The function that FastAPI calls with a request of this model; `meter` counts its tasks."""
+
+        async def answer(asked: Any) -> Response:
+            if self.waiting >= self.most:
+                raise HTTPException(
+                    503, f"{self.waiting} requests wait already; come again later", {"Retry-After": "1"}
+                )
+            self.waiting += 1
+            try:
+                content = await asyncio.get_running_loop().run_in_executor(self.threads, work, asked)
+            finally:
+                self.waiting -= 1
+            if meter is not None:
+                meter.inc(len(asked.tasks))
+            return Response(content, media_type="application/json")
+
+        answer.__annotations__["asked"] = model  # made at run time, from the log schema and the limits
+        return answer
+
+
+def _answer_errors(app: FastAPI) -> None:
+    """Have every error answered as JSON with a status that says whose error it is."""
 
     @app.exception_handler(RequestValidationError)
     async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -191,10 +213,6 @@ def create_app(champion: Champion, settings: ServeSettings, *, token: str | None
         LOG.error("%s", request.url.path, exc_info=error)
         return _error(500, "internal error; the service's log has it")
 
-    paths = {route.path for route in app.routes if hasattr(route, "path")}
-    app.add_middleware(Border, token=token, most=round(settings.body_mib * 2**20), meters=meters, paths=paths)
-    return app
-
 
 async def _watch(champion: Champion, meters: Meters) -> None:
     """Look once a second whether another release decides; loading one disturbs nobody."""
@@ -205,14 +223,14 @@ async def _watch(champion: Champion, meters: Meters) -> None:
             meters.champion.clear()
             meters.champion.labels(champion.version).set(1)
             shown = champion.version
-            _settle()
+            _freeze()
         await asyncio.sleep(1.0)
 
 
-def _settle() -> None:
-    """Have the collector look past what is there to stay: torch, pandas, the release; else it stops requests for long.
+def _freeze() -> None:
+    """Keep the garbage collector off what stays, which is torch, pandas and the release, so that it pauses no request.
 
-    What the last release left behind is looked at once more before.
+    It looks at everything once more before, and so frees what the last release left behind.
     """
     gc.unfreeze()
     gc.collect()

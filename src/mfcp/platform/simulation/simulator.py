@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from mfcp.data.log.tables import Tables, write_tables
 from mfcp.errors import SettingsError, guarded
 from mfcp.files import read_json, replacing_folder, write_json
-from mfcp.platform.simulation.world import DAY, HOUR, Run, SimulatorSettings, World, number_of
+from mfcp.platform.simulation.world import DAY, HOUR, SimulatedRun, SimulatorSettings, World, number_of
 from mfcp.platform.state.store import Store
 from mfcp.registry import explain
 
@@ -68,7 +68,7 @@ class Simulator:
             state["offline"] = offline
         self._start()
         if state["clock"] >= state["delivery"]:
-            running = [Run(*run) for run in state["running"]]
+            running = [SimulatedRun(*run) for run in state["running"]]
             state["outgoing"] = [astuple(run) for run in running if run.end <= state["clock"]]
             state["running"] = [astuple(run) for run in running if run.end > state["clock"]]
             state["delivery"] = state["clock"] + self.settings.delivery_hours * HOUR
@@ -109,14 +109,14 @@ class Simulator:
             if number_of(task_id) < 0:
                 continue
             begin = max(state["clock"], free.get(cluster, 0.0))
-            run = Run(task_id, cluster, self.settings.trial_runs, begin, begin)
+            run = SimulatedRun(task_id, cluster, self.settings.trial_runs, begin, begin)
             free[cluster] = begin + float(self.world.runs([run])["duration_s"].iloc[0])
             state["running"].append((*astuple(run)[:-1], free[cluster]))
         state["round"] = max([state["round"], *new["round_id"].tolist()])
 
     def _send(self) -> None:
         """Deliver what is outgoing; where a kill has it delivered twice, its content is the same."""
-        state, runs = self.state, [Run(*run) for run in self.state["outgoing"]]
+        state, runs = self.state, [SimulatedRun(*run) for run in self.state["outgoing"]]
         if not runs:
             return
         tasks = self.world.tasks(sorted({number_of(run.task_id) for run in runs}))

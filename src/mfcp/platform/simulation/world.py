@@ -54,7 +54,7 @@ class SimulatorSettings(BaseModel):
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """An attempt of a task on a cluster: where, which (from 0), and from when to when, in seconds of the simulation."""
 
     task_id: str
@@ -102,13 +102,13 @@ class World:
         tasks["task_id"] = [f"{name}~{n}" for name, n in zip(tasks["task_id"], numbers, strict=True)]
         return {"tasks": tasks} | self._graphs_of(tasks)
 
-    def trials(self, task_id: str, moment: float) -> list[Run]:
+    def trials(self, task_id: str, moment: float) -> list[SimulatedRun]:
         """The runs with which a new task is tried out; attempts before the one that it is assigned for."""
         own = self._rng(_TRIALS, number_of(task_id)).permutation(len(self.clusters))[: self.settings.trial_clusters]
         count = self.settings.trial_runs
-        return [Run(task_id, self.clusters[i], k, moment, moment) for i in own for k in range(count)]
+        return [SimulatedRun(task_id, self.clusters[i], k, moment, moment) for i in own for k in range(count)]
 
-    def runs(self, asked: Sequence[Run]) -> pd.DataFrame:
+    def runs(self, asked: Sequence[SimulatedRun]) -> pd.DataFrame:
         """Rows of table `runs`, in this order."""
         import pandas as pd
 
