@@ -15,7 +15,7 @@ from mfcp.arrays import Floats, Ints, Texts
 from mfcp.data.emulator_calibration import timed_steps
 from mfcp.data.log.tables import read_tables
 from mfcp.data.pool.splits import family_of
-from mfcp.predictors.calibration import folds
+from mfcp.folds import training_folds
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
 from mfcp.tasks.graphs.operators import OPERATORS
 from mfcp.tasks.timing.measured_steps import MeasuredSteps
@@ -35,7 +35,7 @@ class Log:
 
     def folds(self, seed: int) -> Ints:
         """(n,) fold of each task, families whole."""
-        return folds(self.families, np.ones((1, len(self.families)), bool), FOLDS, (seed,))[0]
+        return training_folds(self.families, np.ones((1, len(self.families)), bool), FOLDS, (seed,))[0]
 
 
 def versioned_family(model: str) -> str:

@@ -23,6 +23,7 @@ from mfcp.emulator.architectures import STATE_BYTES
 from mfcp.emulator.efficiency import Efficiency, nominal, step_parts
 from mfcp.emulator.step import optimizer_bytes
 from mfcp.errors import DataError
+from mfcp.folds import group_folds
 from mfcp.matching.speedup import SpeedUp
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
 from mfcp.tasks.graphs.operators import CLASS_NAMES
@@ -70,8 +71,7 @@ class StepLog:
         names = np.unique(self.families)
         if len(names) < 2:
             return np.full(len(self.seconds), np.nan)
-        order = np.random.default_rng(seed).permutation(len(names))
-        fold = (order % min(folds, len(names)))[np.searchsorted(names, self.families)]
+        fold = group_folds(self.families, min(folds, len(names)), np.random.default_rng(seed))
         predicted = np.empty(len(self.seconds))
         for k in np.unique(fold):
             predicted[fold == k] = self.fit(fold != k).seconds(self.parts[fold == k])

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError, SettingsError
 from mfcp.files import read_json, replacing, write_json
+from mfcp.folds import training_folds
 from mfcp.predictors.base import Predictor
-from mfcp.predictors.calibration import Calibration, calibrate, folds
+from mfcp.predictors.calibration import Calibration, calibrate
 from mfcp.predictors.cross_fitted import CrossFitted
 from mfcp.predictors.forecast import Forecast, Forecaster, Mixture, TrainingData
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
@@ -222,7 +223,7 @@ def training_data(setting: Setting, count: int) -> TrainingData:
 
 
 def _left_out(setting: Setting, count: int) -> Ints:
-    return folds(setting.group, setting.split == PARTS["train"], count, setting.seeds)
+    return training_folds(setting.group, setting.split == PARTS["train"], count, setting.seeds)
 
 
 def spread_of(setting: Setting, log_time: Floats, reliability: Floats) -> Calibration:

@@ -22,7 +22,7 @@ STAGE_FAMILIES = {
 }
 """Stage → the sections of its settings that name members of families."""
 
-PLUMBING = frozenset(
+PLUMBING = frozenset({"mfcp"}).union(
     f"mfcp.{name}"
     for name in (
         "arrays", "errors", "files", "progress", "registry", "settings", "stages.base", "telemetry", "threads",

@@ -45,22 +45,3 @@ def calibrate(log_t: Floats, a: Floats, T: Floats, A: Floats, runs: Ints, known:
         log_sd=np.sqrt((residual**2).sum(-1) / count),
         a_sd=np.sqrt(np.maximum(variance, LEAST_RELIABILITY_SD**2)),
     )
-
-
-def folds(group: np.ndarray, train: Bools, count: int, seeds: tuple[int, ...]) -> Ints:
-    """(S, n) fold of each training task, whole groups (families) together and of even size; -1 elsewhere.
-
-    Groups go, largest first after a seeded shuffle, to the fold with the fewest tasks so far.
-    """
-    result = np.full(train.shape, -1)
-    for s, seed in enumerate(seeds):
-        names, index, size = np.unique(group[train[s]], return_inverse=True, return_counts=True)
-        order = np.random.default_rng([seed, 7]).permutation(len(names))
-        order = order[np.argsort(-size[order], kind="stable")]
-        filled = np.zeros(count)
-        fold = np.empty(len(names), np.int64)
-        for name in order:
-            fold[name] = filled.argmin()
-            filled[fold[name]] += size[name]
-        result[s, train[s]] = fold[index]
-    return result

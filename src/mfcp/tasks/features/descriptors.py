@@ -15,6 +15,7 @@ import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.errors import DataError
+from mfcp.folds import training_folds
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs, depth
 from mfcp.tasks.graphs.operators import CLASS_NAMES
 
@@ -240,10 +241,10 @@ _FOLDS = 4
 
 def _folds(group: Texts, train: Bools, seed: int) -> list[Bools]:
     """Masks (n,) of the training tasks by fold, groups whole; none where there are fewer groups than folds."""
-    names = np.random.default_rng([seed, 0xF01D]).permutation(np.unique(group[train]))
-    if len(names) < _FOLDS:
+    if len(np.unique(group[train])) < _FOLDS:
         return []
-    return [train & np.isin(group, names[k::_FOLDS]) for k in range(_FOLDS)]
+    fold = training_folds(group, train[None], _FOLDS, (seed,))[0]
+    return [fold == k for k in range(_FOLDS)]
 
 
 def typical_seconds(seconds: Floats, known: Bools, group: Ints, count: int) -> Floats:
