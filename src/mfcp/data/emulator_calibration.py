@@ -18,7 +18,7 @@ import pandas as pd
 from mfcp.arrays import Bools, Floats, Texts
 from mfcp.data.log.schema import SUCCEEDED
 from mfcp.data.pool.splits import family_of
-from mfcp.data.pool.times import floats
+from mfcp.data.pool.times import batch_sizes, floats
 from mfcp.emulator.architectures import STATE_BYTES
 from mfcp.emulator.efficiency import Efficiency, nominal, step_parts
 from mfcp.emulator.step import optimizer_bytes
@@ -129,8 +129,7 @@ def timed_steps(
     tasks, runs = tables["tasks"].set_index("task_id"), tables["runs"]
     runs = runs[(runs["status"] == SUCCEEDED) & runs["step_time_s"].notna()]
     task = tasks.reindex(runs["task_id"])
-    batch = floats(runs["batch_size"]) if "batch_size" in runs else np.full(len(runs), np.nan)
-    batch = np.where(np.isfinite(batch), batch, floats(task["batch_size"]))
+    batch = batch_sizes(runs, floats(task["batch_size"]))
     # A run may tell another precision than its task: the one that it really used.
     precision = (runs if "precision" in runs else task)["precision"].fillna("fp32").to_numpy(str)
     known = graphs.positions(task["graph_id"].fillna("").to_numpy(str)) >= 0

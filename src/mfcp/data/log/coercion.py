@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from mfcp.arrays import Bools
 from mfcp.data.log.schema import Column, Kind, Table
+
+Stated = Literal["missing", "range", "values"]
+"""Constraints that a column states of its values."""
 
 DTYPES: dict[Kind, Any] = {"text": "str", "integer": "Int64", "real": "float64", "time": "datetime64[us, UTC]"}
 
@@ -125,3 +129,24 @@ def _time(values: pd.Series[Any]) -> pd.Series[Any]:
     texts = [v if isinstance(v, str | date) else None for v in values.astype(object)]
     parsed = pd.to_datetime(pd.Series(texts, values.index, object), errors="coerce", utc=True, format="ISO8601")
     return parsed.dt.as_unit("us")
+
+
+def broken(column: Column, values: pd.Series[Any]) -> dict[Stated, Bools]:
+    """Which cells break what the schema says of a column's values, (rows,) for each constraint that it states.
+
+    The one place that applies bounds; Great Expectations and the service's requests declare the same from `Column`.
+
+    Args:
+        column: its schema.
+        values: in the column's type, see `coerce`.
+    """
+    found: dict[Stated, Bools] = {}
+    if not column.nullable:
+        found["missing"] = values.isna().to_numpy(bool)
+    if column.low is not None and column.high is not None:
+        numbers = values.astype("float64").to_numpy(na_value=np.nan)
+        low = numbers <= column.low if column.above else numbers < column.low
+        found["range"] = low | (numbers > column.high)
+    if column.values:
+        found["values"] = (values.notna() & ~values.isin(column.values)).to_numpy(bool)
+    return found

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Bools, Ints
-from mfcp.data.log.schema import SUCCEEDED, Column, ForeignKey, Table
+from mfcp.data.log.coercion import broken
+from mfcp.data.log.schema import SUCCEEDED, ForeignKey, Table
 
 if TYPE_CHECKING:
     from mfcp.data.log.coercion import Coerced
@@ -53,7 +54,8 @@ def findings(table: Table, coerced: Coerced, valid: Tables) -> list[Finding]:
     for column in table.columns:
         if column.name in coerced.wrong:
             found.append(Finding("type", (column.name,), column.expected, coerced.wrong[column.name]))
-        found += _value_findings(column, frame[column.name])
+        for kind, mask in broken(column, frame[column.name]).items():
+            found.append(Finding(kind, (column.name,), column.expected, mask))
     if table.unique:
         known = frame[list(table.key)].notna().all(axis=1)
         repeated = frame.duplicated(list(table.key), keep=False) & known
@@ -70,20 +72,6 @@ def without_success(tasks: pd.DataFrame, runs: pd.DataFrame) -> Bools:
     done = runs.loc[runs["status"] == SUCCEEDED, "task_id"]
     result: Bools = ~tasks["task_id"].isin(done).to_numpy(bool)
     return result
-
-
-def _value_findings(column: Column, values: pd.Series[Any]) -> list[Finding]:
-    found = []
-    if not column.nullable:
-        found.append(Finding("missing", (column.name,), column.expected, values.isna().to_numpy(bool)))
-    if column.low is not None and column.high is not None:
-        numbers = values.to_numpy(np.float64, na_value=np.nan)
-        low = numbers <= column.low if column.above else numbers < column.low
-        found.append(Finding("range", (column.name,), column.expected, low | (numbers > column.high)))
-    if column.values:
-        outside = values.notna() & ~values.isin(column.values)
-        found.append(Finding("values", (column.name,), column.expected, outside.to_numpy(bool)))
-    return found
 
 
 def _dangling(foreign: ForeignKey, frame: pd.DataFrame, valid: Tables) -> Bools:

@@ -26,7 +26,7 @@ class Column:
         unit: SI unit, empty for counts and text.
         required: the column must be there, if only with empty cells.
         nullable: a cell may be empty.
-        low, high: closed bounds of a number; `above` opens the lower one.
+        low, high: closed bounds of a number, both or none; `above` opens the lower one.
         values: the only texts allowed; empty allows any.
     """
 

@@ -92,20 +92,15 @@ def check_tasks(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """
     import numpy as np
 
-    from mfcp.data.log.coercion import coerce
+    from mfcp.data.log.coercion import broken, coerce
 
     table = SCHEMA["tasks"]
     check_columns(table, frame, where)
     coerced = coerce(table, frame)
     for column in table.columns:
         values, wrong = coerced.frame[column.name], coerced.wrong.get(column.name, np.zeros(len(frame), bool))
-        if column.values:
-            wrong = wrong | (values.notna() & ~values.isin(column.values)).to_numpy(bool)
-        if column.low is not None or column.high is not None:
-            number = values.astype("float64").to_numpy(na_value=np.nan)
-            low = -np.inf if column.low is None else column.low
-            high = np.inf if column.high is None else column.high
-            wrong = wrong | (number < low) | (number > high) | ((number == low) & column.above)
+        for kind, mask in broken(column, values).items():
+            wrong = wrong | (mask & (kind != "missing"))  # ids are asked for below
         if wrong.any():
             row = int(wrong.argmax())
             seen = frame[column.name].iloc[row]

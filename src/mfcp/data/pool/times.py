@@ -38,6 +38,12 @@ class Cells:
     succeeded: Ints
     samples: Floats
 
+    @property
+    def reliability(self) -> Floats:
+        """(M, n) share of succeeded among finished runs, 0 where none has finished."""
+        share: Floats = self.succeeded / np.maximum(self.finished, 1)
+        return share
+
 
 def measure_cells(tables: Tables, pool_size: Floats) -> Cells:
     """Aggregate validated tables.
@@ -128,12 +134,22 @@ def task_effects(T: Floats) -> Floats:
     return result
 
 
+def batch_sizes(runs: pd.DataFrame, of_task: Floats) -> Floats:
+    """(runs,) batch size of each run, else that of its task, nan where neither is known.
+
+    Args:
+        runs: rows of table runs.
+        of_task: (runs,) what the task of each run says.
+    """
+    batch = floats(runs["batch_size"]) if "batch_size" in runs else np.full(len(runs), np.nan)
+    return np.where(np.isfinite(batch), batch, of_task)
+
+
 def _seconds_per_unit(runs: pd.DataFrame, tasks: pd.DataFrame, task: Ints) -> Floats:
     """(runs,) seconds per sample, else per step for a task of which no run tells a batch or throughput."""
     rate = floats(runs["samples_per_s"])
     step = floats(runs["step_time_s"])
-    batch = floats(runs["batch_size"])
-    batch = np.where(np.isfinite(batch), batch, floats(tasks["batch_size"])[task])
+    batch = batch_sizes(runs, floats(tasks["batch_size"])[task])
     per_sample = np.where(rate > 0, 1.0 / np.where(rate > 0, rate, 1.0), step / batch)
     sampled = np.bincount(task, weights=np.isfinite(per_sample), minlength=len(tasks)) > 0
     return np.where(sampled[task], per_sample, step)

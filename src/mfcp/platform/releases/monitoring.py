@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.arrays import Floats
 from mfcp.data.log.schema import SUCCEEDED, UNFINISHED
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.times import floats, pair_index
+from mfcp.data.pool.times import floats, measure_cells, pair_index
 from mfcp.matching.planning import solve
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
@@ -218,14 +218,7 @@ def regret(log: Tables, assignments: pd.DataFrame, rounds: pd.DataFrame, setting
     Returns:
         `regret.mean` over the rounds that count, and `regret.rounds`, how many they are.
     """
-    cluster, task = pair_index(log, log["runs"])
-    good = (log["runs"]["status"] == SUCCEEDED).to_numpy() & log["runs"]["duration_s"].notna().to_numpy()
-    finished = ~log["runs"]["status"].isin(UNFINISHED).to_numpy()
-    shape = (len(log["clusters"]), len(log["tasks"]))
-    pair = cluster * shape[1] + task
-    size = shape[0] * shape[1]
-    successes, counts = (np.bincount(pair[own], minlength=size).reshape(shape) for own in (good, finished))
-    summed = np.bincount(pair[good], floats(log["runs"]["duration_s"])[good], minlength=size).reshape(shape)
+    cells = measure_cells(log, np.ones(len(log["clusters"])))
     place = pair_index(log, assignments)
     values = []
     for _, one in rounds.sort_values("round_id", ascending=False).head(settings.rounds).iterrows():
@@ -233,12 +226,11 @@ def regret(log: Tables, assignments: pd.DataFrame, rounds: pd.DataFrame, setting
         plan, tasks = place[0][own], place[1][own]
         if (plan < 0).any() or (tasks < 0).any():
             continue
-        known = successes[:, tasks] > 0
+        known = np.isfinite(cells.duration[:, tasks])
         if not known[plan, np.arange(len(tasks))].all() or (known.sum(axis=0) < settings.pairs).any():
             continue
-        T = summed[:, tasks] / np.where(known, successes[:, tasks], 1)
-        A = np.where(known, successes[:, tasks] / np.maximum(counts[:, tasks], 1), 0.0)
-        problem = MatchingProblem(T=np.where(known, T, 1.0), A=A, gamma=one["gamma"], allowed=known)
+        T, A = np.where(known, cells.duration[:, tasks], 1.0), np.where(known, cells.reliability[:, tasks], 0.0)
+        problem = MatchingProblem(T=T, A=A, gamma=one["gamma"], allowed=known)
         values.append(_excess(problem, plan, float(one["makespan"]), settings))
     return {"regret.mean": float(np.mean(values)), "regret.rounds": float(len(values))} if values else {}
 
