@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,8 @@ from mfcp.release.fitting import fit_release
 from mfcp.release.model import Release
 from mfcp.study.featurize import PoolFeatures
 from mfcp.study.scaling import Scale
-from mfcp.tasks.features.descriptors import features_as
+from mfcp.tasks.features.descriptors import TaskFeatures, features_as
+from mfcp.tasks.features.encoder import GnnEncoder, NoEncoder, TimedEncoder
 
 TABLES = small_log()
 
@@ -76,15 +78,40 @@ def test_predictions_are_near_the_truth_of_the_formula(release):
     assert np.abs(error).mean() < 0.25
 
 
-def test_features_of_a_log_s_own_tasks_are_those_of_its_pool():
-    settings = small_settings()
-    pool = build_pool(TABLES, settings.section("pool"), seed=0)
-    from mfcp.tasks.features.encoder import GnnEncoder
+@pytest.mark.parametrize("lacking", [(), ("flops",), ("graph_id",), ("flops", "graph_id", "domain")])
+@pytest.mark.parametrize("encoder", [NoEncoder(), GnnEncoder(steps=3, graphs=2), TimedEncoder(epochs=2)])
+def test_a_task_has_the_same_features_in_training_and_in_serving(lacking, encoder):
+    """To the bit, also where every seventh task lacks a figure."""
+    tasks = TABLES["tasks"].copy()
+    for name in lacking:
+        tasks[name] = tasks[name].where(np.arange(len(tasks)) % 7 > 0)
+    tables = {**TABLES, "tasks": tasks}
+    pool = build_pool(tables, small_settings().section("pool"), seed=0)
+    train = np.arange(len(pool.task_id)) < 60
+    encoded = PoolFeatures.of(tables, pool, encoder).encode(train, 0)
+    own = tasks.set_index("task_id").loc[pool.source_task].reset_index()
+    served = features_as(encoded.names[:-1], encoded.encoder, {**tables, "tasks": own})
+    same = ~train if encoder.learns_times else np.ones(len(train), bool)  # training tasks' vectors are out of fold
+    np.testing.assert_array_equal(served[same], encoded.Z[same, :-1])
+    assert np.isfinite(served).all()
 
-    encoded = PoolFeatures.of(TABLES, pool, GnnEncoder(steps=3, graphs=2)).encode(np.arange(len(pool.task_id)) < 60, 0)
-    own = TABLES["tasks"].set_index("task_id").loc[pool.source_task].reset_index()
-    found = features_as(encoded.names[:-1], encoded.encoder, {**TABLES, "tasks": own})
-    assert np.allclose(found, encoded.Z[:, :-1])
+
+def test_a_release_predicts_from_the_features_that_it_was_trained_on(release):
+    """All of them, scaled, with the work last: those of the pool, to the bit."""
+    pool = build_pool(TABLES, small_settings().section("pool"), seed=0)
+    kept = np.isin(pool.source_task, list(release.learned_from))
+    own = TABLES["tasks"].set_index("task_id").loc[pool.source_task[kept]].reset_index()
+    own["samples"] = pool.samples[kept]
+    trained = TaskFeatures.of(TABLES, pool.source_task[kept]).under(release.feature_names[:-1], release.encoder)
+    expected = release.scale.apply(np.column_stack([trained, np.log(pool.samples[kept])]))
+    seen = []
+
+    def heads(Z):
+        seen.append(Z.numpy())
+        return release.trained.heads(Z)
+
+    replace(release, trained=replace(release.trained, heads=heads)).predict({**TABLES, "tasks": own})
+    np.testing.assert_array_equal(seen[0][0], expected)
 
 
 def test_what_a_task_lacks_counts_as_average():

@@ -16,7 +16,7 @@ from mfcp.files import read_json, replacing_folder, write_json
 from mfcp.methods.base import Trained
 from mfcp.rules.base import Belief
 from mfcp.study.scaling import Scale
-from mfcp.tasks.features.descriptors import features_as
+from mfcp.tasks.features.descriptors import features_as, log_samples
 from mfcp.tasks.features.encoder import FittedEncoder
 from mfcp.threads import one_thread
 
@@ -70,7 +70,9 @@ class Release:
         tasks = tables["tasks"]
         if not len(tasks):
             raise DataError("tasks: no rows; a round needs at least one task")
-        Z = self.scale.apply(np.column_stack([self.describe(tables), _work(tasks)]))
+        samples = tasks["samples"].to_numpy(np.float64, na_value=np.nan) if "samples" in tasks else np.nan
+        work = log_samples(np.broadcast_to(samples, len(tasks)))
+        Z = self.scale.apply(np.column_stack([self.describe(tables), work]))
         with torch.no_grad():
             T, A = (value.numpy() for value in self.trained.heads(torch.as_tensor(Z[None])))
         spread = self.trained.calibration
@@ -163,15 +165,6 @@ def write_release(
         write_json(temporary / _FACTS, facts)
         names = sorted(path.name for path in temporary.iterdir())
         write_json(temporary / MANIFEST, {name: _sha256(temporary / name) for name in names})
-
-
-def _work(tasks: Any) -> Floats:
-    """(n,) logarithm of the samples that each task processes, nan where it does not say."""
-    if "samples" not in tasks:
-        return np.full(len(tasks), np.nan)
-    samples = tasks["samples"].to_numpy(np.float64, na_value=np.nan)
-    result: Floats = np.log(np.where(samples > 0, samples, np.nan))
-    return result
 
 
 def _sha256(path: Path) -> str:

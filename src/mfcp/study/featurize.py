@@ -16,7 +16,14 @@ from mfcp.data.pool.task_pool import TaskPool
 from mfcp.registry import FamilyField
 from mfcp.study.setting import PARTS
 from mfcp.study.study_data import Study
-from mfcp.tasks.features.descriptors import EncodedTasks, TaskFeatures, TaskTimes, typical_seconds
+from mfcp.tasks.features.descriptors import (
+    LOG_SAMPLES,
+    EncodedTasks,
+    TaskFeatures,
+    TaskTimes,
+    log_samples,
+    typical_seconds,
+)
 from mfcp.tasks.features.encoder import Encoder
 
 
@@ -86,8 +93,8 @@ class PoolFeatures:
         learn = np.zeros(len(self.source.tasks), bool)
         learn[self.index[train]] = True
         encoded = self.source.encode(learn, self.encoder, seed, self.times)
-        Z = np.column_stack([encoded.Z[self.index], np.log(self.pool.samples)])
-        return EncodedTasks((*encoded.names, "log_samples"), Z, encoded.encoder)
+        Z = np.column_stack([encoded.Z[self.index], log_samples(self.pool.samples)])
+        return EncodedTasks((*encoded.names, LOG_SAMPLES), Z, encoded.encoder)
 
 
 def _times(pool: TaskPool, index: Ints) -> TaskTimes:

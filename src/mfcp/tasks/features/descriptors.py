@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 AMOUNTS = ("param_count", "flops", "activations", "batch_size", "input_size")
 CATEGORIES = ("domain", "phase", "precision", "model")
 _VECTOR = re.compile(r"z\d+")
+LOG_SAMPLES = "log_samples"
+"""Last feature of every task. It is no descriptor: replicas of a task may differ in it."""
+
 MOST_CATEGORIES = 12  # a category with more values than this says too little about an unseen task
 
 
@@ -63,15 +67,15 @@ def describe_tasks(
         columns |= _category(tasks, name)
     if graphs is not None and has_graphs:
         columns |= _graph_columns(tasks, graphs, histograms)
-    kept = {name: values for name, values in columns.items() if len(values) and np.ptp(values) > 0}
-    return tuple(kept), np.stack(list(kept.values()), axis=1) if kept else np.empty((len(tasks), 0))
+    names = tuple(name for name, values in columns.items() if len(values) and np.ptp(values) > 0)
+    return names, describe_as(names, tasks, graphs)
 
 
 def describe_as(names: Sequence[str], tasks: pd.DataFrame, graphs: OperatorGraphs | None) -> Floats:
-    """(n, d) the descriptors called `names`, which `describe_tasks` gave of other tasks, of these ones.
+    """(n, d) the descriptors called `names`, of the tasks that `describe_tasks` chose them by, or of others.
 
-    nan where a task lacks what every one of the others had, so that no column says so; a category that none of the
-    others had is none of theirs.
+    A value is nan where a task lacks what all those tasks had, because no column says then that it is missing. A
+    category that none of those tasks had is none of theirs.
 
     Args:
         names: d names of descriptors.
@@ -152,22 +156,21 @@ def summarise(graphs: OperatorGraphs, histograms: bool) -> dict[str, Floats]:
 
 @dataclass(frozen=True)
 class TaskFeatures:
-    """The features of a list of tasks, with what does not depend on the split made once.
+    """The one way from rows of a log to features: `encode` learns which they are, `under` computes them.
+
+    Training and serving both use `under`, so that a task has the same features in both.
 
     Args:
         tasks: n rows of the `tasks` table.
         graphs: their operator graphs, None where the log has none.
-        names, described: `describe_tasks` of them.
     """
 
     tasks: pd.DataFrame
     graphs: OperatorGraphs | None
-    names: tuple[str, ...]
-    described: Floats
 
     @classmethod
-    def of(cls, tables: dict[str, pd.DataFrame], task_ids: Texts, *, histograms: bool = False) -> TaskFeatures:
-        """Features of the named tasks of a log; graphs of other tasks are not looked at.
+    def of(cls, tables: dict[str, pd.DataFrame], task_ids: Texts) -> TaskFeatures:
+        """The named tasks of a log; graphs of other tasks are not looked at.
 
         Raises:
             DataError: an id that the `tasks` table lacks, or damaged graphs.
@@ -182,7 +185,37 @@ class TaskFeatures:
             used = tasks["graph_id"].dropna().unique()
             nodes, edges = (tables[name][tables[name]["graph_id"].isin(used)] for name in ("nodes", "edges"))
             graphs = build_graphs(nodes, edges) if len(nodes) else None
-        return cls(tasks, graphs, *describe_tasks(tasks, graphs, histograms=histograms))
+        return cls(tasks, graphs)
+
+    @cached_property
+    def descriptors(self) -> tuple[str, ...]:
+        """The names that `describe_tasks` chooses for these tasks; they do not depend on a split."""
+        return describe_tasks(self.tasks, self.graphs)[0]
+
+    @cached_property
+    def graph_at(self) -> Ints:
+        """(n,) position of each task's graph, -1 where it has none."""
+        return np.full(len(self.tasks), -1) if self.graphs is None else graph_positions(self.tasks, self.graphs)
+
+    def under(self, names: Sequence[str], encoder: FittedEncoder | None) -> Floats:
+        """(n, d) the features called `names`, descriptors first and then the encoder's vector of each task's graph.
+
+        A descriptor that a task lacks is nan, see `describe_as`. The vector of a task without a graph is 0 where a
+        descriptor says that it has none, else nan.
+
+        Args:
+            names: as in `EncodedTasks`, of these tasks or of others.
+            encoder: the one behind the vectors, None where there were no graphs.
+        """
+        own = names if encoder is None else [name for name in names if not _VECTOR.fullmatch(name)]
+        if encoder is None or self.graphs is None:
+            absent = np.full((len(self.tasks), len(names) - len(own)), _absent(own))
+            return np.concatenate([describe_as(own, self.tasks, self.graphs), absent], axis=1)
+        return self._joined(own, encoder, self.graphs)
+
+    def _joined(self, own: Sequence[str], encoder: FittedEncoder, graphs: OperatorGraphs) -> Floats:
+        z = np.where((self.graph_at >= 0)[:, None], encoder.transform(graphs)[self.graph_at], _absent(own))
+        return np.concatenate([describe_as(own, self.tasks, graphs), z], axis=1)
 
     def encode(self, train: Bools, encoder: Encoder, seed: int, times: TaskTimes | None = None) -> EncodedTasks:
         """Descriptors and, beside them, the encoder's vector of each task's graph, fitted on training graphs only.
@@ -197,8 +230,8 @@ class TaskFeatures:
             times: of all tasks, needed by encoders that learn from them.
         """
         if self.graphs is None:
-            return EncodedTasks(self.names, self.described, None)
-        graphs, at = self.graphs, graph_positions(self.tasks, self.graphs)
+            return EncodedTasks(self.descriptors, self.under(self.descriptors, None), None)
+        graphs, at = self.graphs, self.graph_at
         seconds = None
         if times is not None:
             known = train & (at >= 0) & np.isfinite(times.seconds)
@@ -207,16 +240,13 @@ class TaskFeatures:
         def fit(learn: Bools) -> FittedEncoder:
             return encoder.fit(graphs, np.unique(at[learn & (at >= 0)]), seed=seed, seconds=seconds)
 
-        def vectors(fitted: FittedEncoder) -> Floats:
-            return np.where((at >= 0)[:, None], fitted.transform(graphs)[at], 0.0)
-
         fitted = fit(train)
-        z = vectors(fitted)
+        Z = self._joined(self.descriptors, fitted, graphs)
         if encoder.learns_times and times is not None:
             for own in _folds(times.group, train, seed):
-                z[own] = vectors(fit(train & ~own))[own]
-        names = (*self.names, *(f"z{k}" for k in range(z.shape[1])))
-        return EncodedTasks(names, np.concatenate([self.described, z], axis=1), fitted)
+                Z[own] = self._joined(self.descriptors, fit(train & ~own), graphs)[own]
+        vector = (f"z{k}" for k in range(Z.shape[1] - len(self.descriptors)))
+        return EncodedTasks((*self.descriptors, *vector), Z, fitted)
 
 
 @dataclass(frozen=True)
@@ -257,28 +287,26 @@ def typical_seconds(seconds: Floats, known: Bools, group: Ints, count: int) -> F
     return np.array(rows)
 
 
-def features_as(names: Sequence[str], encoder: FittedEncoder | None, tables: dict[str, pd.DataFrame]) -> Floats:
-    """(n, d) the features called `names`, which `TaskFeatures.encode` gave of a log, of tasks that it may not have.
+def _absent(names: Sequence[str]) -> float:
+    """What stands for the vector of a task without a graph: nan where no descriptor says that it has none."""
+    return 0.0 if "no_graph" in names else np.nan
 
-    What a task lacks and every task of that log had is nan, see `describe_as`.
+
+def features_as(names: Sequence[str], encoder: FittedEncoder | None, tables: dict[str, pd.DataFrame]) -> Floats:
+    """(n, d) the features called `names`, which were chosen for a log, of tasks that it may not have.
 
     Args:
-        names: of descriptors, and last those of the encoder's vector.
+        names: of descriptors, and last those of the encoder's vector; see `TaskFeatures.under`.
         encoder: what was fitted there, None where there were no graphs.
         tables: `tasks`, n rows in the order of the result, and their `nodes` and `edges` if they have any.
     """
-    asked = TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str))
-    if encoder is None:
-        return describe_as(names, asked.tasks, asked.graphs)
-    if asked.graphs is None:
-        own = [name for name in names if not _VECTOR.fullmatch(name)]
-        z = np.full((len(asked.tasks), len(names) - len(own)), np.nan)
-    else:
-        at = graph_positions(asked.tasks, asked.graphs)
-        z = np.where((at >= 0)[:, None], encoder.transform(asked.graphs)[at], np.nan)
-        own = list(names[: len(names) - z.shape[1]])
-    z = np.nan_to_num(z) if "no_graph" in own else z
-    return np.concatenate([describe_as(own, asked.tasks, asked.graphs), z], axis=1)
+    return TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str)).under(names, encoder)
+
+
+def log_samples(samples: Floats) -> Floats:
+    """(n,) the feature `LOG_SAMPLES`: logarithm of the samples that each task processes, nan where it does not say."""
+    work: Floats = np.log(np.where(samples > 0, samples, np.nan))
+    return work
 
 
 def build_features(

@@ -171,7 +171,7 @@ class TimedEncoder(Encoder):
         steps = MeasuredSteps(train, np.where(np.isfinite(own), 1.0, np.nan), own)
         slower = np.nanmedian(np.log(own) - graph_roofline(operators, [_NOMINAL], np.ones((1, len(train)))), axis=1)
         figures = np.outer(np.exp(-slower), [_NOMINAL.peak, _NOMINAL.bandwidth])
-        fitted = OperatorTimes.fit(graphs, _accelerators(figures), steps, seed=seed, settings=self._rules())
+        fitted = OperatorTimes.fit(graphs, _accelerators(figures), steps, seed=seed, settings=self._settings())
         return FittedEncoder(self, packed(fitted.members) | {"figures": figures.astype(np.float32)})
 
     def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
@@ -180,9 +180,9 @@ class TimedEncoder(Encoder):
 
         members = unpacked({key: value for key, value in weights.items() if key != "figures"}, self.networks)
         accelerators = _accelerators(weights["figures"].astype(np.float64))
-        return OperatorTimes(self._rules(), accelerators, members).log_seconds(graphs.distinct).T
+        return OperatorTimes(self._settings(), accelerators, members).log_seconds(graphs.distinct).T
 
-    def _rules(self) -> TimingSettings:
+    def _settings(self) -> TimingSettings:
         from mfcp.tasks.timing.measured_steps import TimingSettings
 
         return TimingSettings(hidden=self.hidden, epochs=self.epochs, members=self.networks, roofline_share=0.0)
