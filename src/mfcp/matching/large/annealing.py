@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.matching.kernels.compiling import kernel
+from mfcp.matching.kernels.random_numbers import xorshift
 
 
 class Pairs(NamedTuple):
@@ -363,14 +364,6 @@ def _keep_if_best(pairs, terms, plan, alone):
 
 
 @_inlined
-def _next(seed):
-    """Xorshift."""
-    seed ^= seed << np.uint64(13)
-    seed ^= seed >> np.uint64(7)
-    return seed ^ (seed << np.uint64(17))
-
-
-@_inlined
 def _respond(pairs, terms, plan, sweep, g, cost, many):
     """The best task to push out of cluster g, and where to.
 
@@ -570,7 +563,7 @@ def anneal(pairs, terms, plan, schedule, until, draws, state):
                 if change > most + strain[h] + missing:
                     break
                 g = cluster[e]
-                seed = _next(seed)
+                seed = xorshift(seed)
                 room = heat * draws[(seed >> np.uint64(20)) & mask] + strain[h] + strain[g] + missing - change
                 if room < 0.0:
                     continue

@@ -36,12 +36,13 @@ def generate(
     limits, edge = data.limits()
     vector = np.maximum(vector, 0.0)
     if data.weight > 0:
-        seconds = np.maximum(vector[edge > 0], _LEAST * vector[edge > 0].mean())
-        vector[edge > 0] = seconds * (data.weight / seconds.sum())
+        vector[edge > 0] = np.maximum(vector[edge > 0], _LEAST * vector[edge > 0].mean())
     vector[-1] = min(vector[-1], data.penalty)
     found = Progress(vector, vector)
     for attempt in range(_ROUNDS):
         noise = float(np.clip(2.0 * off, 0.01, 0.5))
+        if data.weight > 0:  # prices certify a bound only if those of seconds sum to the weight; Newton steps drift
+            found.vector = np.where(edge > 0, found.vector * (data.weight / float(found.vector @ edge)), found.vector)
         total = reduce(add, shards.each("price", found.vector, noise, 2 if off > 0.01 else 1))
         found.passes += 1
         bound = certified(data, found.vector, limits, total)

@@ -71,6 +71,9 @@ def search(
         (N,) cluster of each task; all -1 if no plan was found that meets every constraint.
     """
     end = time.perf_counter() + time_limit
+    nothing = np.full(problem.tasks, -1)
+    if np.isposinf(pricing.bound):
+        return nothing
     problems = [local_problem_of(problem, each, penalty) for each in (pricing, *pricing.others)]
     starts = MORE if problem.T.size <= FEW else STARTS
 
@@ -85,7 +88,6 @@ def search(
         found = sorted(threads.map(annealed, range(starts)), key=_Annealing.objective)
         list(threads.map(_Annealing.regroup, found[:REGROUPED]))
     best = min(found, key=_Annealing.objective)
-    nothing = np.full(problem.tasks, -1)
     plan = best.clusters()
     if plan is None:
         return nothing
