@@ -32,26 +32,26 @@ class BoostedTrees(Forecaster):
     lr: float = Field(0.08, gt=0)
     least: int = Field(5, ge=1, description="tasks of a leaf")
 
-    def fit(self, lessons: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+    def fit(self, data: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
         """See `Forecaster.fit`.
 
         Raises:
             SettingsError: LightGBM is not installed.
         """
-        log_time = np.log(np.where(np.isfinite(lessons.T), lessons.T, 1.0))
-        held = np.zeros((2, *lessons.train.shape))
+        log_time = np.log(np.where(np.isfinite(data.T), data.T, 1.0))
+        held = np.zeros((2, *data.train.shape))
         boosters: list[Booster] = []
-        for s in range(len(lessons.seeds)):
-            for i in range(len(lessons.T)):
-                for target, label in enumerate((log_time[i], lessons.A[i])):
-                    known = lessons.train[s, i]
-                    boosters.append(self._booster(lessons.Z[s], label, known, target))
-                    for f in range(lessons.folds):
-                        own = lessons.fold[s] == f
-                        part = self._booster(lessons.Z[s], label, known & ~own, target)
-                        held[target, s, i, own] = part.predict(lessons.Z[s][own])
+        for s in range(len(data.seeds)):
+            for i in range(len(data.T)):
+                for target, label in enumerate((log_time[i], data.A[i])):
+                    known = data.train[s, i]
+                    boosters.append(self._booster(data.Z[s], label, known, target))
+                    for f in range(data.folds):
+                        own = data.fold[s] == f
+                        part = self._booster(data.Z[s], label, known & ~own, target)
+                        held[target, s, i, own] = part.predict(data.Z[s][own])
         advance()
-        shape = (len(lessons.seeds), len(lessons.T), 2)
+        shape = (len(data.seeds), len(data.T), 2)
         return Forecast(_Boosters([b.model_to_string() for b in boosters], shape), held[0], held[1])
 
     def restored(self, state: Mapping[str, Tensor]) -> nn.Module:

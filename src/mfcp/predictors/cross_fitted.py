@@ -33,25 +33,25 @@ class CrossFitted(Forecaster):
         """See `Forecaster.epochs`."""
         return self.training.epochs
 
-    def fit(self, lessons: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+    def fit(self, data: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
         """See `Forecaster.fit`; all seeds and folds train in one bank."""
-        S, F = len(lessons.seeds), lessons.folds
-        heads = self._heads(lessons.Z.shape[2], len(lessons.T), [(s, f + 1) for s in lessons.seeds for f in range(F)])
-        left_out = torch.as_tensor(lessons.fold).repeat_interleave(F, 0) == torch.arange(F).repeat(S)[:, None]
-        Z = torch.as_tensor(lessons.Z).repeat_interleave(F, 0)
+        S, F = len(data.seeds), data.folds
+        heads = self._heads(data.Z.shape[2], len(data.T), [(s, f + 1) for s in data.seeds for f in range(F)])
+        left_out = torch.as_tensor(data.fold).repeat_interleave(F, 0) == torch.arange(F).repeat(S)[:, None]
+        Z = torch.as_tensor(data.Z).repeat_interleave(F, 0)
         fit(
             heads,
             Z,
-            torch.as_tensor(lessons.T),
-            torch.as_tensor(lessons.A),
-            torch.as_tensor(lessons.train).repeat_interleave(F, 0) & ~left_out[:, None],
-            torch.as_tensor(lessons.validation).repeat_interleave(F, 0),
+            torch.as_tensor(data.T),
+            torch.as_tensor(data.A),
+            torch.as_tensor(data.train).repeat_interleave(F, 0) & ~left_out[:, None],
+            torch.as_tensor(data.validation).repeat_interleave(F, 0),
             loss=self.loss,
             training=self.training,
             advance=advance,
         )
         mean = MeanOfFolds(heads, F)
-        return Forecast(mean, *mean.left_out(lessons.Z, lessons.fold))
+        return Forecast(mean, *mean.left_out(data.Z, data.fold))
 
     def restored(self, state: Mapping[str, Tensor]) -> nn.Module:
         """See `Forecaster.restored`."""

@@ -61,11 +61,11 @@ class Forecaster(Registered):
     """Family of predictors that are fitted once and never descended through."""
 
     @abstractmethod
-    def fit(self, lessons: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+    def fit(self, data: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
         """Learn every seed's tasks. Seeds share nothing: what one learns does not depend on its company.
 
         Args:
-            lessons: features, labels, parts.
+            data: features, labels, parts.
             advance: called `epochs()` times.
         """
 

@@ -43,16 +43,16 @@ class GaussianProcess(Forecaster):
         """See `Forecaster.epochs`."""
         return self.steps
 
-    def fit(self, lessons: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
+    def fit(self, data: TrainingData, *, advance: Callable[[], Any] = lambda: None) -> Forecast:
         """See `Forecaster.fit`."""
-        data = [_Labels.of(lessons, s) for s in range(len(lessons.seeds))]
-        kernel = self._kernel(lessons, data, advance)
-        S, M, n = lessons.train.shape
-        width = max(len(labels.task) for labels in data)
-        X = torch.zeros(S, width, lessons.Z.shape[2], dtype=torch.float64)
+        every = [_Labels.of(data, s) for s in range(len(data.seeds))]
+        kernel = self._kernel(data, every, advance)
+        S, M, n = data.train.shape
+        width = max(len(labels.task) for labels in every)
+        X = torch.zeros(S, width, data.Z.shape[2], dtype=torch.float64)
         alpha = torch.zeros(S, 2 * M, width, dtype=torch.float64)
         held = np.zeros((S, 2 * M, n))
-        for s, labels in enumerate(data):
+        for s, labels in enumerate(every):
             own = len(labels.task)
             X[s, :own], k = labels.X, kernel.of(s)
             noise = k.noise.exp()[:, None] + labels.noise + _JITTER
@@ -60,10 +60,10 @@ class GaussianProcess(Forecaster):
             inverse = torch.cholesky_inverse(factor)
             weights = torch.matmul(inverse, labels.y[..., None])[..., 0]
             alpha[s, :, :own] = weights
-            held[s][:, labels.task] = _left_out(inverse, weights, labels.y, lessons.fold[s][labels.task]).numpy()
-        mean, sd = (torch.stack([getattr(x, name) for x in data]) for name in ("mean", "sd"))
+            held[s][:, labels.task] = _left_out(inverse, weights, labels.y, data.fold[s][labels.task]).numpy()
+        mean, sd = (torch.stack([getattr(x, name) for x in every]) for name in ("mean", "sd"))
         model = _Processes(kernel, X, alpha, mean, sd)
-        known = (lessons.fold >= 0)[:, None, :]
+        known = (data.fold >= 0)[:, None, :]
         log_t, a = (np.where(known, x, 0.0) for x in model.scaled(torch.as_tensor(held)))
         return Forecast(model, log_t, a)
 
@@ -72,17 +72,17 @@ class GaussianProcess(Forecaster):
         kernel = _Kernel(*(state[f"kernel.{name}"] for name in _Kernel.names))
         return _Processes(kernel, *(state[name] for name in ("X", "alpha", "mean", "sd")))
 
-    def _kernel(self, lessons: TrainingData, data: list[_Labels], advance: Callable[[], Any]) -> _Kernel:
+    def _kernel(self, data: TrainingData, every: list[_Labels], advance: Callable[[], Any]) -> _Kernel:
         """Lengths and variances of all processes at once, each on its seed's sample of training tasks."""
-        size = min(self.sample, *(len(labels.task) for labels in data))
+        size = min(self.sample, *(len(labels.task) for labels in every))
         picks = [
             np.sort(np.random.default_rng([seed, 11]).permutation(len(labels.task))[:size])
-            for seed, labels in zip(lessons.seeds, data, strict=True)
+            for seed, labels in zip(data.seeds, every, strict=True)
         ]
-        X = torch.stack([labels.X[pick] for labels, pick in zip(data, picks, strict=True)])
-        y = torch.stack([labels.y[:, pick] for labels, pick in zip(data, picks, strict=True)])
-        noise = torch.stack([labels.noise[:, pick] for labels, pick in zip(data, picks, strict=True)])
-        kernel = _Kernel.prior(len(data), y.shape[1], X.shape[2])
+        X = torch.stack([labels.X[pick] for labels, pick in zip(every, picks, strict=True)])
+        y = torch.stack([labels.y[:, pick] for labels, pick in zip(every, picks, strict=True)])
+        noise = torch.stack([labels.noise[:, pick] for labels, pick in zip(every, picks, strict=True)])
+        kernel = _Kernel.prior(len(every), y.shape[1], X.shape[2])
         values = [value.requires_grad_() for value in kernel.values()]
         optimizer = torch.optim.Adam(values, lr=self.lr)
         for _ in range(self.steps):
@@ -104,21 +104,21 @@ class _Labels:
         self.task, self.X, self.y, self.noise, self.mean, self.sd = task, X, y, noise, mean, sd
 
     @staticmethod
-    def of(lessons: TrainingData, seed: int) -> _Labels:
-        task = np.flatnonzero(lessons.fold[seed] >= 0)
-        known = torch.as_tensor(lessons.train[seed][:, task])
-        seconds, share = (torch.as_tensor(x[:, task]) for x in (lessons.T, lessons.A))
+    def of(data: TrainingData, seed: int) -> _Labels:
+        task = np.flatnonzero(data.fold[seed] >= 0)
+        known = torch.as_tensor(data.train[seed][:, task])
+        seconds, share = (torch.as_tensor(x[:, task]) for x in (data.T, data.A))
         labels = torch.stack([torch.where(known, seconds, 1.0).log(), torch.where(known, share, 0.0)])
         weight = known / known.sum(1, keepdim=True).clamp_min(1)
         mean = (labels * weight).sum(2)
         sd = ((labels - mean[..., None]) ** 2 * weight).sum(2).sqrt().clamp_min(1e-3)
         y = torch.where(known, (labels - mean[..., None]) / sd[..., None], 0.0)
-        runs = torch.as_tensor(lessons.runs[:, task]).clamp_min(1)
+        runs = torch.as_tensor(data.runs[:, task]).clamp_min(1)
         shrunk = (labels[1] + mean[1][:, None]) / 2  # a share of 1 out of 5 is not free of noise
         binomial = (shrunk * (1 - shrunk)).clamp_min(1e-4) / runs / sd[1][:, None] ** 2
         noise = torch.where(known, torch.stack([torch.zeros_like(binomial), binomial]), _UNKNOWN)
         flat = (x.reshape(-1, *x.shape[2:]) for x in (y, noise, mean, sd))
-        return _Labels(task, torch.as_tensor(lessons.Z[seed][task]), *flat)
+        return _Labels(task, torch.as_tensor(data.Z[seed][task]), *flat)
 
 
 class _Kernel(nn.Module):

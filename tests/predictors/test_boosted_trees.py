@@ -1,0 +1,30 @@
+"""Boosted trees against LightGBM itself, and a clear word where it is missing."""
+
+import sys
+
+import lightgbm
+import numpy as np
+import pytest
+import torch
+from toy import toy_setting
+
+from mfcp.errors import SettingsError
+from mfcp.methods.pretrain import training_data
+from mfcp.predictors.boosted_trees import BoostedTrees
+
+
+def test_times_are_those_of_a_booster_of_log_seconds_on_the_training_pairs():
+    setting = toy_setting(seeds=(0,))
+    data = training_data(setting, 3)
+    found, _ = BoostedTrees(trees=15).fit(data).model(torch.as_tensor(setting.Z))
+    known = data.train[0, 1]
+    plain = lightgbm.LGBMRegressor(
+        n_estimators=15, learning_rate=0.08, num_leaves=15, min_child_samples=5, n_jobs=1, verbose=-1
+    ).fit(setting.Z[0][known], np.log(data.T[1][known]))
+    np.testing.assert_allclose(found[0, 1], plain.predict(setting.Z[0]), rtol=1e-9)
+
+
+def test_a_platform_without_lightgbm_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(SettingsError, match=r"mfcp\[baselines\]"):
+        BoostedTrees().fit(training_data(toy_setting(seeds=(0,)), 3))

@@ -1,0 +1,16 @@
+"""Beliefs to plan by: a few rounds with spread, some pairs missing."""
+
+import numpy as np
+
+from mfcp.rules.base import Belief
+
+
+def belief(rounds=12, clusters=3, tasks=4, seed=0, log_sd=0.3, a_sd=0.04, gamma=0.85) -> Belief:
+    rng = np.random.default_rng(seed)
+    shape = (rounds, clusters, tasks)
+    allowed = rng.random(shape) < 0.9
+    allowed[:, 0] = True
+    return Belief.of(
+        rng.lognormal(size=shape), rng.uniform(0.7, 1, shape), log_sd=np.full(clusters, log_sd),
+        a_sd=np.full(clusters, a_sd), gamma=gamma, allowed=allowed,
+    )  # fmt: skip

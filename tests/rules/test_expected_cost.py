@@ -1,0 +1,30 @@
+"""Moments of a belief, and that no other plan is expected to cost less."""
+
+import numpy as np
+import pytest
+from rules.beliefs import belief
+
+from mfcp.rules.expected_cost import WIDEST, ExpectedCost, moments_of
+from mfcp.rules.priced import Priced
+
+
+def test_times_are_log_normal():
+    believed = belief(rounds=1, log_sd=0.6, a_sd=0.03)
+    found = moments_of(believed, 0.01)
+    draws = believed.T[0, 0, 0] * np.random.default_rng(0).lognormal(0, 0.6, 1_000_000)
+    assert found.time[0, 0, 0] == pytest.approx(draws.mean(), rel=5e-3)
+    assert found.time_variance[0, 0, 0] == pytest.approx(draws.var(), rel=2e-2)
+    assert found.reliability_variance[0, 0, 0] == pytest.approx(0.03**2)
+    assert found.gamma[0] == pytest.approx(0.86)
+
+
+def test_a_spread_beyond_measure_is_cut():
+    np.testing.assert_array_equal(
+        moments_of(belief(log_sd=9.0), 0.0).time_variance, moments_of(belief(log_sd=WIDEST), 0.0).time_variance
+    )
+
+
+def test_without_spread_it_is_the_priced_rule():
+    believed = belief(log_sd=0.0, a_sd=0.0)
+    plans = (rule.plan(believed, parameter=0.0, price=4.0) for rule in (ExpectedCost(), Priced()))
+    np.testing.assert_array_equal(*plans)
