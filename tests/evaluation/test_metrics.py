@@ -3,10 +3,10 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from toy import toy_study
+from toy import toy_setting, toy_study
 
-from mfcp.evaluation.metric_table import LEVELS
-from mfcp.evaluation.metrics import EvaluateSettings, _missing, equalising_margin, evaluate
+from mfcp.evaluation.metric_table import LEVELS, METRICS
+from mfcp.evaluation.metrics import EvaluateSettings, Reference, _missing, equalising_margin, evaluate, round_metrics
 from mfcp.methods.base import FinetuneSettings, Method, register_members
 from mfcp.methods.pretrain import PretrainSettings, pretrain
 from mfcp.predictors.heads import HeadTraining
@@ -68,3 +68,17 @@ def test_methods_are_brought_to_the_level_of_the_baseline():
         bold = rounds[rounds["method"] == "bold"]
         assert (bold[f"makespan_equal_{name.rpartition('_')[2]}"] > 0).all()
     assert any(nearer)
+
+
+def test_evaluation_covers_every_metric_and_is_zero_for_an_oracle():
+    setting = toy_setting()
+    base = pretrain(setting, PretrainSettings(predictor=Linear(), training=HeadTraining(epochs=20), calibrated=()))
+    trained = Method.parse({"kind": "two_stage", "loss": "time"}).fit(setting, base, FinetuneSettings())
+    rounds, seeds = evaluate(setting, {"tsm": trained}, EvaluateSettings(rounds=20))
+    assert len(rounds) == 20 * len(setting.seeds)
+    assert (rounds["penalised_excess"] >= 0).all()
+    reference = Reference.of(setting, 20)
+    oracle = round_metrics(reference.optimal, reference, price=4.0)
+    assert (oracle["regret"] == 0).all()
+    assert oracle["shortfall"].max() == 0
+    assert set(METRICS) <= set(seeds.columns)

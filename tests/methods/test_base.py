@@ -1,0 +1,100 @@
+"""What every registered method must keep, whatever it learns: one contract, all members."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from methods.rows import FINETUNE, PRETRAIN, ROWS
+from toy import toy_setting
+
+from mfcp.errors import DataError
+from mfcp.evaluation.metrics import Reference, round_metrics
+from mfcp.methods.base import Method, Trained
+from mfcp.methods.pretrain import pretrain
+
+pytestmark = pytest.mark.xdist_group("contract")  # one worker makes what they share
+
+
+@pytest.mark.parametrize("label", ROWS)
+class TestContract:
+    def test_predictions_are_times_and_probabilities_of_every_task(self, setting, trained, label):
+        T, A = trained[label].predict(setting)
+        assert T.shape == A.shape == (len(setting.seeds), setting.clusters, setting.Z.shape[1])
+        assert np.isfinite(T).all()
+        assert (T > 0).all()
+        assert ((A >= 0) & (A <= 1)).all()
+
+    def test_plans_use_only_pairs_that_exist(self, setting, trained, label):
+        rounds = setting.rounds("test", 50)
+        plan = trained[label].plan(setting, rounds)
+        assert plan.shape == (len(setting.seeds) * 50, setting.matching.tasks)
+        allowed = setting.problem(rounds).allowed
+        assert np.take_along_axis(allowed, plan[:, None], axis=1).all()
+
+    def test_a_seed_does_not_depend_on_its_company(self, trained, label):
+        alone = toy_setting(seeds=(1,))
+        own = Method.parse(ROWS[label]).fit(alone, pretrain(alone, PRETRAIN), FINETUNE)
+        together = trained[label]
+        setting = toy_setting()
+        for one, two in zip(own.predict(alone), together.predict(setting), strict=True):
+            np.testing.assert_allclose(one[0], two[1], rtol=1e-3)
+        assert own.parameter[0] == together.parameter[1]
+
+    def test_it_is_deterministic(self, setting, base, trained, label):
+        again = Method.parse(ROWS[label]).fit(setting, base, FINETUNE)
+        for one, two in zip(again.predict(setting), trained[label].predict(setting), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+    def test_it_survives_the_disk(self, setting, trained, label, tmp_path):
+        trained[label].save(tmp_path, "A", setting)
+        back = Trained.load(tmp_path, "A")
+        rounds = setting.rounds("test", 30)
+        np.testing.assert_array_equal(back.plan(setting, rounds), trained[label].plan(setting, rounds))
+        assert back.method == trained[label].method
+
+    def test_it_beats_random_plans(self, setting, trained, label):
+        reference = Reference.of(setting, 100)
+        rng = np.random.default_rng(0)
+        random = (rng.random(reference.truth.T.shape) * reference.truth.allowed).argmax(axis=1)
+        by_chance = round_metrics(random, reference, price=4.0)["penalised_excess"].mean()
+        own = round_metrics(trained[label].plan(setting, reference.rounds), reference, price=4.0)
+        assert own["penalised_excess"].mean() < 0.9 * by_chance
+
+    def test_it_leaves_the_pretrained_heads_alone(self, setting, base, label):
+        models = (base.heads["log_time"], base.forecasts["nets"].model)
+        before = [{k: v.clone() for k, v in model.state_dict().items()} for model in models]
+        Method.parse(ROWS[label]).fit(setting, base, FINETUNE)
+        for model, own in zip(models, before, strict=True):
+            for key, value in model.state_dict().items():
+                torch.testing.assert_close(value, own[key], rtol=0, atol=0)
+
+
+def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, trained):
+    """Scrambled labels of test tasks leave every prediction and parameter as it was."""
+    T, A = setting.T.copy(), setting.A.copy()
+    test = setting.split[0] == 2
+    T[:, test], A[:, test] = T[:, test] * 37.0, 0.01
+    one = toy_setting(seeds=(0,))
+    spoiled = replace(one, T=T, A=A)
+    for label in ("two_stage_expected_cost", "decision_focused", "two_stage_margin"):
+        method = Method.parse(ROWS[label])
+        clean = method.fit(one, pretrain(one, PRETRAIN), FINETUNE)
+        dirty = method.fit(spoiled, pretrain(spoiled, PRETRAIN), FINETUNE)
+        for x, y in zip(clean.predict(one), dirty.predict(one), strict=True):
+            np.testing.assert_array_equal(x, y)
+        assert clean.parameter == dirty.parameter
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove", "garbage"])
+def test_a_damaged_model_is_refused(setting, base, trained, tmp_path, damage):
+    trained["two_stage"].save(tmp_path, "A", setting)
+    path = tmp_path / "A.safetensors"
+    if damage == "truncate":
+        path.write_bytes(path.read_bytes()[:100])
+    elif damage == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(b"\x80\x04pickle")
+    with pytest.raises(DataError, match="run the finetune stage again"):
+        Trained.load(tmp_path, "A")
