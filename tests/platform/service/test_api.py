@@ -3,14 +3,11 @@
 import gc
 import json
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
 
 import httpx
-import numpy as np
 import pytest
 import uvicorn
 from platform_log import CLUSTERS, misled, small_log, small_release
@@ -18,7 +15,6 @@ from platform_log import CLUSTERS, misled, small_log, small_release
 from mfcp.platform.releases.models import Models
 from mfcp.platform.service.api import ServeSettings, create_app
 from mfcp.platform.service.champion import Champion
-from mfcp.platform.service.graph_cache import RememberingRelease
 from mfcp.platform.state.store import Store
 from mfcp.release.decision import decide
 from mfcp.release.model import Release
@@ -268,48 +264,12 @@ def test_metrics_count_requests_and_tasks(client, release):
     assert "many" not in client.get("/metrics").text
 
 
-def test_the_champion_of_the_moment_answers_and_a_damaged_one_does_not(tmp_path, releases):
-    store = Store(f"sqlite:///{tmp_path}/platform.db")
-    with serving(Champion.of_platform(tmp_path, store, graphs=10)) as client:
-        until(lambda: "no champion yet" in client.get("/health").text)
-        waiting = client.post("/v1/match", json={"tasks": [TASK]})
-        assert client.get("/health").status_code == waiting.status_code == 503
-        models = Models(tmp_path, store)
-        first = models.add(releases[0], {})
-        until(lambda: ready(client, first))
-        second = models.add(releases[1], {})
-        assert answer(client, "predict", tasks=[TASK])["version"] == first
-        models.promote(second, "test")
-        until(lambda: ready(client, second))
-        models.rollback("test")
-        until(lambda: ready(client, first))
-
-
 def test_the_collector_looks_past_what_is_there_to_stay(releases):
     """torch, pandas and the release are many objects, and to look through them would stop a request for long."""
     gc.unfreeze()
     with serving(Champion.of_folder(releases[0], graphs=10)) as client:
         until(lambda: ready(client))
         until(lambda: gc.get_freeze_count() > 5 * len(gc.get_objects()))
-
-
-def test_a_damaged_champion_is_refused_and_the_one_before_goes_on(tmp_path, releases):
-    store = Store(f"sqlite:///{tmp_path}/platform.db")
-    models = Models(tmp_path, store)
-    first, second = models.add(releases[0], {}), models.add(releases[1], {})
-    champion = Champion.of_platform(tmp_path, store, graphs=10)
-    champion.refresh()
-    assert champion.version == first
-    models.promote(second, "test")
-    (tmp_path / "models" / second / "model.safetensors").write_bytes(b"x")
-    champion.refresh()
-    assert champion.version == first
-    assert champion.state["status"] == "ready"
-    assert second in champion.state["warning"]
-    (tmp_path / "models" / first / "manifest.json").unlink()
-    champion._again = 0.0  # half a minute later
-    champion.refresh()
-    assert champion.version == first  # in memory, and whole there
 
 
 def test_a_token_opens_everything_but_health(release, releases):
@@ -324,57 +284,3 @@ def test_a_token_opens_everything_but_health(release, releases):
         allowed = {"Authorization": f"Bearer {TOKEN}"}
         assert client.post("/v1/predict", json={"tasks": [TASK]}, headers=allowed).json()["version"] == release.version
         assert client.get("/metrics", headers=allowed).status_code == 200
-
-
-def test_a_release_remembers_graphs_up_to_its_limit_and_predicts_alike(release):
-    calls = []
-
-    def recall(names):
-        calls.append(sorted(names))
-        return {name: NEW[name][NEW[name]["graph_id"].isin(names)] for name in ("nodes", "edges")}
-
-    quick = RememberingRelease.of(release, recall, most=2)
-    truth = release.predict(NEW)
-    for tables in ({"tasks": NEW["tasks"]}, NEW, {"tasks": NEW["tasks"]}):
-        believed = quick.predict(tables)
-        np.testing.assert_allclose(believed.T, truth.T)
-        np.testing.assert_allclose(believed.A, truth.A)
-    assert len(quick._known) == 2
-    one = {"tasks": NEW["tasks"].head(1)}
-    quick.predict(one)
-    before = len(calls)
-    quick.predict(one)
-    assert len(calls) == before
-    none = NEW["tasks"].assign(graph_id=None)
-    np.testing.assert_allclose(quick.predict({"tasks": none}).T, release.predict({"tasks": none}).T)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--host", "0.0.0.0"], "can be reached by others"),
-        (["--token-file", "/nonexistent"], "cannot read"),
-        (["--model", "/nonexistent"], "no such release"),
-        (["--home", "/nonexistent"], "no platform here"),
-        (["--model", "/nonexistent", "--threads", "0"], "threads"),
-    ],
-)
-def test_serve_refuses_before_it_listens(options, said):
-    program = f"from mfcp.cli import main; main(['serve', *{options!r}])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode in (1, 2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_a_token_that_could_be_guessed_is_refused(tmp_path, monkeypatch):
-    from mfcp.commands.serve import read_token
-    from mfcp.errors import SettingsError
-
-    monkeypatch.delenv("MFCP_TOKEN", raising=False)
-    assert read_token(None) is None
-    (tmp_path / "token").write_text(f"{TOKEN}\n")
-    assert read_token(tmp_path / "token") == TOKEN
-    monkeypatch.setenv("MFCP_TOKEN", "short")
-    with pytest.raises(SettingsError, match="5 characters"):
-        read_token(None)

@@ -1,0 +1,40 @@
+"""`mfcp serve` refuses what it cannot serve safely before it listens."""
+
+import subprocess
+import sys
+
+import pytest
+
+TOKEN = "a-token-of-some-length"
+pytestmark = pytest.mark.xdist_group("api")  # one worker makes what they share
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "can be reached by others"),
+        (["--token-file", "/nonexistent"], "cannot read"),
+        (["--model", "/nonexistent"], "no such release"),
+        (["--home", "/nonexistent"], "no platform here"),
+        (["--model", "/nonexistent", "--threads", "0"], "threads"),
+    ],
+)
+def test_serve_refuses_before_it_listens(options, said):
+    program = f"from mfcp.cli import main; main(['serve', *{options!r}])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_token_that_could_be_guessed_is_refused(tmp_path, monkeypatch):
+    from mfcp.commands.serve import read_token
+    from mfcp.errors import SettingsError
+
+    monkeypatch.delenv("MFCP_TOKEN", raising=False)
+    assert read_token(None) is None
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert read_token(tmp_path / "token") == TOKEN
+    monkeypatch.setenv("MFCP_TOKEN", "short")
+    with pytest.raises(SettingsError, match="5 characters"):
+        read_token(None)
