@@ -3,6 +3,8 @@
 import numpy as np
 import torch
 
+from mfcp.matching import relaxed_solution
+
 
 def rounds(M, N, B, *, seed=0, edge=None, tight=0.6, spread=0.5):
     """T, A (B, M, N) and gamma (B,): clusters and tasks both matter, gamma binds and is within reach.
@@ -38,3 +40,13 @@ def relative_kkt(T, A, X, gamma, beta, lam, tau, allowed=True):
     level = (X * np.where(used, G, 0.0)).sum(1, keepdims=True)
     G = np.where(used, np.abs(G - level), np.maximum(level - cost, 0.0) * allowed)
     return G.max((1, 2)) / (np.where(used, cost, 0.0).max((1, 2)) + tau)
+
+
+def weights_like(X, seed=0):
+    return torch.randn(X.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def gradients(T, A, gamma, weights, **options):
+    t, a = T.clone().requires_grad_(), A.clone().requires_grad_()
+    found = relaxed_solution(t, a, gamma, *weights, **options)
+    return torch.autograd.grad((found.X * weights_like(found.X)).sum(), (t, a))

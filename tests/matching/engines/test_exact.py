@@ -2,91 +2,15 @@
 
 import numpy as np
 import pytest
-import scipy.optimize
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from matching.platforms import best_by_hand, built, holds, platforms, told
+from matching.agreement import agrees
+from matching.platforms import best_by_hand, built, platforms
 
-from mfcp.errors import SettingsError, SolverError
+from mfcp.errors import SettingsError
 from mfcp.matching.integer.enumeration import all_plans
 from mfcp.matching.planning import solve, solve_or_fall_back
-from mfcp.matching.problem import Capacity, MatchingProblem, makespan, reliability
-from mfcp.matching.regret import penalised_cost, regret
-
-
-@st.composite
-def problems(draw, most_clusters=3, most_tasks=5):
-    clusters, tasks = draw(st.integers(1, most_clusters)), draw(st.integers(1, most_tasks))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    T = rng.lognormal(0, draw(st.sampled_from([0.0, 0.5, 2.0])), (clusters, tasks))
-    A = rng.uniform(0.5, 1.0, (clusters, tasks))
-    allowed = rng.random((clusters, tasks)) < 0.8
-    allowed[rng.integers(clusters), :] = True
-    return MatchingProblem(T, A, draw(st.sampled_from([0.0, 0.7, 0.8, 0.95])), allowed)
-
-
-@given(platforms(), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=500, deadline=None)
-def test_enumeration_is_the_least_objective_of_all_plans_that_hold(given, price):
-    problem, expected = built(given), best_by_hand(given, price)
-    if problem is None:
-        assert expected == np.inf
-        return
-    solution = solve(problem, "enumerate", price=price)
-    assert solution.status == ("optimal" if np.isfinite(expected) else "infeasible")
-    if np.isfinite(expected):
-        value, excess = told(given, solution.assignment)
-        assert holds(excess, given, but=() if price is None else ("reliability",))
-        assert solution.objective == pytest.approx(expected)
-        assert value + (price or 0) * excess["reliability"] == pytest.approx(expected)
-        assert solution.lower_bound == pytest.approx(expected)
-
-
-def agrees(problem, price):
-    """HiGHS proves what enumeration finds, never raises, and its bound is a bound."""
-    one, other = solve(problem, "milp", price=price), solve(problem, "enumerate", price=price)
-    assert one.status == other.status
-    if one.status == "optimal":
-        assert one.objective == pytest.approx(other.objective, rel=2e-6)
-        assert one.lower_bound <= other.objective * (1 + 1e-12)
-        assert one.lower_bound >= other.objective * (1 - 2e-6)
-
-
-@given(platforms(parallel=False), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=120, deadline=None)
-def test_highs_agrees_with_enumeration(given, price):
-    problem = built(given)
-    if problem is not None:
-        agrees(problem, price)
-
-
-@pytest.mark.slow
-@given(platforms(most_clusters=4, most_tasks=6, parallel=False), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=600, deadline=None)
-def test_highs_agrees_with_enumeration_on_many_more(given, price):
-    problem = built(given)
-    if problem is not None:
-        agrees(problem, price)
-
-
-@pytest.mark.parametrize("near", [1e-6, 1e-7, 1e-8, 2e-9, 0.9e-9, -1e-8])
-def test_highs_tolerance_lets_no_plan_through(near):
-    """Limits that the fastest plan misses by less than HiGHS's 1e-6: the next plan, or none, as enumeration says."""
-    T = np.array([[1.0, 1.0, 1.0], [3.0, 3.0, 3.0]])
-    A = np.array([[0.8, 0.8, 0.8], [0.9, 0.9, 0.9]])
-    agrees(MatchingProblem(T, A, 0.8 + near), None)
-    agrees(MatchingProblem(T, A, 0.9 + near), None)
-    for limit in (2.0 - near, 3.0 - near):
-        agrees(MatchingProblem(T, A, 0.0, capacities=[Capacity("use", 1.0, [limit, np.inf])]), None)
-        agrees(MatchingProblem(T, A, 0.0, capacities=[Capacity("use", 1.0, limit / 2)]), None)
-        agrees(MatchingProblem(T, A, 0.0, deadline=np.array([np.inf, limit, limit])), None)
-
-
-def test_a_round_of_eight_orders_of_magnitude():
-    rng = np.random.default_rng(3)
-    T = 10.0 ** rng.uniform(-4, 4, (4, 6))
-    agrees(MatchingProblem(T, rng.uniform(0.6, 1, (4, 6)), 0.8), None)
-    agrees(MatchingProblem(T, rng.uniform(0.6, 1, (4, 6)), 0.8, backlog=10.0 ** rng.uniform(-4, 4, 4)), None)
+from mfcp.matching.problem import Capacity, MatchingProblem, reliability
 
 
 @given(platforms(most_tasks=4), st.randoms(use_true_random=False), st.sampled_from([1e-3, 60.0]))
@@ -185,45 +109,6 @@ def test_rounds_that_no_gamma_helps_stay_infeasible():
     assert solve_or_fall_back(problem).status.tolist() == ["infeasible", "infeasible"]
 
 
-def test_where_highs_breaks_it_is_asked_again_without_presolve(monkeypatch):
-    """As in `vector::reserve`, which it raised out of a sub-MILP."""
-    rng = np.random.default_rng(4)
-    problem = MatchingProblem(rng.lognormal(size=(3, 9)), rng.uniform(0.7, 1.0, (3, 9)), 0.85)
-    expected = solve(problem, "milp")
-    real = scipy.optimize.milp
-
-    def breaks(*given, options, **more):
-        if options["presolve"] or always:
-            raise ValueError("vector::reserve")
-        return real(*given, options=options, **more)
-
-    monkeypatch.setattr(scipy.optimize, "milp", breaks)
-    always = False
-    again = solve(problem, "milp")
-    assert again.status == expected.status == "optimal"
-    assert again.objective == pytest.approx(float(expected.objective))
-    always = True
-    with pytest.raises(SolverError, match=r"HiGHS broke on a \(3, 9\) round: vector::reserve"):
-        solve(problem, "milp")
-
-
 def test_unknown_engine_is_named():
     with pytest.raises(SettingsError, match="unknown engine kind 'magic'"):
         solve(MatchingProblem([[1.0]], [[1.0]], 0.0), "magic")
-
-
-@given(problems())
-@settings(max_examples=50, deadline=None)
-def test_regret_is_zero_at_the_truth_and_positive_for_any_feasible_plan(problem):
-    optimal = solve(problem)
-    assume(optimal.status == "optimal")
-    assert regret(optimal.assignment, optimal.assignment, problem.T) == 0.0
-    for plan in all_plans(problem.clusters, problem.tasks)[0]:
-        feasible = reliability(plan, problem.A) >= problem.gamma and np.isfinite(makespan(plan, problem.T))
-        assert not feasible or regret(plan, optimal.assignment, problem.T) >= 0.0
-
-
-def test_penalised_cost_by_hand():
-    problem = MatchingProblem([[2.0, 3.0], [4.0, 1.0]], [[0.9, 0.5], [0.6, 0.7]], 0.85)
-    plan = np.array([0, 1])
-    assert penalised_cost(plan, problem, price=4.0, unit=np.array(2.0)) == pytest.approx(1.0 + 4.0 * 0.05)

@@ -4,28 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matching.small_rounds import rounds
 
 from mfcp.errors import SettingsError
-from mfcp.matching.engines import search
 from mfcp.matching.engines.exact import Milp
 from mfcp.matching.engines.search import Search
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import Capacity, MatchingProblem
-from mfcp.matching.speedup import SpeedUp
-
-
-def rounds(M, N, B, seed, *, gamma=None, masked=True, parallel=False, sigma=0.8, ties=False):
-    rng = np.random.default_rng(seed)
-    T, A = rng.lognormal(0, sigma, (B, M, N)), rng.uniform(0.5, 1.0, (B, M, N))
-    if ties:
-        T, A = rng.integers(1, 4, (B, M, N)).astype(float), rng.integers(5, 11, (B, M, N)) / 10
-    allowed = np.ones((B, M, N), bool)
-    if masked:
-        allowed = rng.random((B, M, N)) < 0.8
-        np.put_along_axis(allowed, rng.integers(M, size=(B, 1, N)), True, axis=1)
-    level = rng.choice([0.0, 0.75, 0.85, 0.95], B) if gamma is None else gamma
-    zeta = SpeedUp(rng.uniform(0.4, 1.0, M), rng.uniform(0.5, 3.0, M)).table(M, N) if parallel else None
-    return MatchingProblem(T, A, level, allowed, zeta)
 
 
 @given(
@@ -69,25 +54,6 @@ def test_beyond_enumeration_it_comes_within_a_thousandth_of_highs():
     assert (found.lower_bound <= best.objective * (1 + 1e-6)).all()
     assert np.mean(found.objective / best.objective - 1) <= 1e-3
     assert np.mean(found.status == "optimal") >= 0.8
-
-
-@pytest.mark.parametrize("floor", [0.0, -1.0])
-def test_prices_that_bound_nothing_cost_time_but_no_plan(floor, monkeypatch):
-    """What may be spent on deviations grows from a share of the bound, which must be more than nothing."""
-    problem = rounds(3, 5, 20, 4, gamma=0.7)
-    free = np.where(problem.allowed, 0.0, np.inf).swapaxes(1, 2).copy()
-    monkeypatch.setattr(search, "_priced", lambda problem, price: (free, np.full(20, floor), np.zeros(20)))
-    found, best = solve(problem, "search"), solve(problem, "enumerate")
-    np.testing.assert_allclose(found.objective, best.objective, rtol=1e-9)
-
-
-def test_a_proof_is_true_where_plans_are_few_but_the_engine_does_not_know():
-    """Every round's bound against enumeration, on rounds whose gamma is met by few plans."""
-    base = rounds(3, 8, 60, 3, masked=False)
-    problem = base.at(base.reachable_gamma() - 0.005)
-    found, best = solve(problem, "search"), solve(problem, "enumerate")
-    np.testing.assert_allclose(found.objective, best.objective, rtol=1e-9)
-    assert (found.status == "optimal").all()
 
 
 @pytest.mark.parametrize("parallel", [False, True])

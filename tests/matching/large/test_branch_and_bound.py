@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from matching.large.test_pricing import heavy, unrelated
+from matching.large.rounds import heavy, unrelated
 from matching.platforms import best_by_hand, built, platforms
 
 from mfcp.matching import solve
@@ -44,7 +44,7 @@ def test_no_plan_is_below_the_bound(given, factor, most):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_where_every_task_is_a_giant_branches_end_at_the_optimum(seed):
+def test_where_every_task_is_long_branches_end_at_the_optimum(seed):
     problem = unrelated(4, 10, seed, sigma=0.7, gamma=0.85)
     optimum = float(solve(problem, "exact").objective)
     value = 1.01 * optimum
@@ -71,7 +71,7 @@ def test_the_bound_grows_with_the_branches():
     assert bounds[-1] > 1.005 * bounds[0]
 
 
-def test_tasks_without_room_beside_a_giant_are_left_out():
+def test_tasks_without_room_beside_a_long_one_are_left_out():
     T = np.array([[6.0, 5.0, 3.0, 6.0], [6.0, 5.0, 3.0, 6.0]])
     data = relax(MatchingProblem(T, np.ones_like(T), 0.0), np.ones(2), None, 10.0)
     inf = np.inf
@@ -82,7 +82,7 @@ def test_tasks_without_room_beside_a_giant_are_left_out():
 
 
 @pytest.mark.parametrize("seed", [0, 4])
-def test_plans_of_rounds_that_split_giants_are_near_their_bound(seed, monkeypatch):
+def test_plans_of_rounds_that_split_long_tasks_are_near_their_bound(seed, monkeypatch):
     """Of the gap of 0.17-0.21 % without, half goes: the relaxation's bound is below what any plan can have."""
     problem = heavy(50, 5000, 1.5, seed)
     solution = solve(problem, "dual")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from matching.large.moderate_rounds import unrelated
 from matching.platforms import best_by_hand, built, holds, platforms, told
 
 from mfcp.matching.large import plan_search
@@ -25,12 +26,6 @@ def crude(problem):
     seconds = np.full(M, problem.objective.makespan / M)
     prices = Prices(seconds, 0.0, np.zeros((len(rows), M)))
     return Pricing(prices, prices, -np.inf, candidates, {})
-
-
-def unrelated(M, N, seed, gamma=0.85):
-    rng = np.random.default_rng(seed)
-    T = rng.lognormal(0, 0.7, N) * rng.lognormal(0, 0.4, M)[:, None] * rng.lognormal(0, 0.4, (M, N))
-    return MatchingProblem(T, 0.99 - 0.3 * rng.random((M, N)), gamma)
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)
@@ -74,19 +69,6 @@ def test_a_round_of_a_thousand_tasks_comes_near_its_bound():
     plan = search(problem, pricing, time_limit=60.0)
     assert reliability(plan, problem.A) >= problem.gamma - 1e-9
     assert pricing.bound <= makespan(plan, problem.T) <= 1.005 * pricing.bound
-
-
-def test_giants_are_set_apart():
-    problem = unrelated(8, 100, 2, gamma=0.8)
-    T = problem.T.copy()
-    T[:, :3] *= T[:, 3:].min(axis=0).sum() / T[:, :3].min(axis=0)  # each as long as all the others on one cluster
-    problem = MatchingProblem(T, problem.A, 0.8)
-    pricing = price(problem, time_limit=10.0)
-    plan = search(problem, pricing, time_limit=60.0)
-    apart = min(
-        T[[a, b, c], [0, 1, 2]].max() for a in range(8) for b in range(8) for c in range(8) if len({a, b, c}) == 3
-    )
-    assert makespan(plan, T) == apart
 
 
 def test_equal_seeds_give_equal_plans_and_a_known_plan_is_not_lost():

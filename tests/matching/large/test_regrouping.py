@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from matching.large.test_pricing import unrelated
+from matching.large.rounds import unrelated
 
 from mfcp.matching import MatchingProblem, solve
 from mfcp.matching.large import plan_search as searching
