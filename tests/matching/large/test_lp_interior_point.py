@@ -17,10 +17,10 @@ def test_with_every_cluster_a_candidate_its_value_is_the_relaxations(seed):
     problem = unrelated(4, 60, seed)
     data = relax(problem, np.ones(4), None, np.inf)
     found = generate(
-        data, Threads(data, 4), guess(data), off=1.0, floor=0.0, width=4, tolerance=1e-8,
+        data, Threads(data, 4), guess(data), off=1.0, floor=0.0, width=4, tolerance=1e-6,
         deadline=time.monotonic() + 60,
     )  # fmt: skip
-    assert found.value == pytest.approx(relaxed(problem), rel=1e-6)
+    assert found.value == pytest.approx(relaxed(problem), rel=2e-6)
     assert found.steps > 3
 
 
