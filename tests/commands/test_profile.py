@@ -24,7 +24,6 @@ from mfcp.profiling import profile, session
 from mfcp.profiling.folder import opened
 from mfcp.profiling.isolation import Isolation
 from mfcp.profiling.machine import cores
-from mfcp.profiling.subjects import in_turns, subjects
 
 NETS = '''
 import ctypes
@@ -326,17 +325,6 @@ def test_a_folder_keeps_its_format_and_its_rows(nets, capsys):
     assert tables["runs"]["status"].tolist() == ["succeeded"] * 2
     with opened(folder) as read:
         assert read.tables["runs"]["wall_s"].dtype == float
-
-
-def test_orders_are_spread_over_families_and_always_the_same():
-    turns = in_turns(subjects([], []))
-    assert len(turns[0]) == len({subject.family for subject in turns[0]}) == 21
-    assert sum(map(len, turns)) == 128
-    assert all(len({subject.family for subject in turn}) == len(turn) for turn in turns)
-    assert turns == in_turns(subjects([], [])[::-1])
-    resnets = [subject.graph_id for turn in turns for subject in turn if subject.family == "resnet"]
-    assert resnets[0] == "resnet-18@32"
-    assert resnets[-1] == "resnet-101@224"
 
 
 @pytest.mark.parametrize(

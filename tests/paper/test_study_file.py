@@ -33,11 +33,6 @@ def keys(made, source=SOURCE):
     return {job.name: job.key for job in jobs}
 
 
-def changed(one, other):
-    assert one.keys() == other.keys()
-    return {name for name in one if one[name] != other[name]}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -104,42 +99,3 @@ def test_the_shipped_study_fits_the_shipped_params():
     for name, ends in (("tasks", (5, 50)), ("parallel", (0.6, 1.0))):  # the ranges of Fig. 5 and Table 2
         values = shipped.study.experiments[name].values
         assert (min(values), max(values)) == ends
-
-
-def test_a_change_renames_only_the_jobs_that_it_reaches(tmp_path):
-    usual = keys(plan(tmp_path))
-    compared = {name for name in usual if "comparison" in name or "tasks" in name}
-    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(deviations=[], goals=[], tuning=["B"])))) == set()
-    assert (
-        changed(
-            usual, keys(plan(tmp_path, lambda c: c["experiments"]["comparison"].update(evaluate={"bootstrap": 777})))
-        )
-        == set()
-    )
-    assert changed(usual, keys(plan(tmp_path, lambda c: c["experiments"]["tasks"].update(finetune={"steps": 3})))) == {
-        name for name in usual if "tasks" in name
-    }
-    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(params={"pretrain": {"folds": 3}})))) == {
-        name for name in usual if name != "default-study"
-    }
-    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(params={"evaluate": {"rounds": 7}})))) == compared
-    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(seeds=3)))) == set(usual)
-
-
-def test_a_log_is_known_by_what_is_in_it(tmp_path):
-    made = plan(tmp_path)
-    for folder in ("one", "two"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "tasks.csv").write_text("task_id\n1\n")
-    one, two = ({"kind": "folder", "path": str(tmp_path / name)} for name in ("one", "two"))
-    assert keys(made, one) == keys(made, two)
-    (tmp_path / "two" / "tasks.csv").write_text("task_id\n2\n")
-    assert changed(keys(made, one), keys(made, two)) == set(keys(made, one))
-
-
-def test_the_small_example_shows_what_it_is_for():
-    from mfcp.paper.example import worked
-
-    by_error, by_plan, optimum = worked(StudyPlan.load(DEFAULT, Settings.load(PARAMS)).study.example)
-    assert by_error.squared_error < by_plan.squared_error
-    assert by_error.makespan > by_plan.makespan == optimum

@@ -5,69 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from platform_round import PRICE, belief, cost, explained, moved, planned, unit_of
 
 from mfcp.errors import DataError
-from mfcp.matching.normal import expected_maximum, expected_shortfall
-from mfcp.matching.problem import MatchingProblem, makespan, reliability
+from mfcp.matching.problem import reliability
 from mfcp.matching.regret import penalised_cost
 from mfcp.matching.speedup import SpeedUp
-from mfcp.platform.deciding.explaining import explain
-from mfcp.platform.deciding.what_if import relaxed_prices
-from mfcp.rules.base import Belief
-from mfcp.rules.expected_cost import ExpectedCost, moments_of
-
-PRICE = 4.0
-
-
-def belief(clusters=4, tasks=7, seed=0, spread=0.3, gamma=0.92, zeta=None):
-    rng = np.random.default_rng(seed)
-    shape = (1, clusters, tasks)
-    T = rng.lognormal(6, 0.5, (1, 1, tasks)) * rng.lognormal(0, 0.4, shape)
-    allowed = rng.random(shape) < 0.85
-    allowed[:, 0] = True
-    sd, a_sd = np.full(shape, spread), np.full(shape, spread / 10)
-    return Belief(T, rng.uniform(0.8, 1, shape), sd, a_sd, np.array([gamma]), allowed, zeta)
-
-
-def planned(believed):
-    return ExpectedCost().plan(believed, parameter=0.0, price=PRICE)[0]
-
-
-def names(believed):
-    _, clusters, tasks = believed.T.shape
-    return {"cluster_id": [f"c{i}" for i in range(clusters)], "task_id": [f"t{j}" for j in range(tasks)]}
-
-
-def explained(believed, plan, **how):
-    return explain(believed, plan, **names(believed), price=PRICE, **how)
-
-
-def cost(believed, plan, unit):
-    """Expected cost of one plan and its expected makespan, one cluster after another."""
-    moments = moments_of(believed, 0.0)
-    own = [plan == i for i in range(believed.T.shape[1])]
-    factor = [1.0 if believed.zeta is None else believed.zeta[i, mine.sum()] for i, mine in enumerate(own)]
-    loads = [f * moments.time[0, i, mine].sum() for i, (f, mine) in enumerate(zip(factor, own, strict=True))]
-    spread = [
-        f**2 * moments.time_variance[0, i, mine].sum() for i, (f, mine) in enumerate(zip(factor, own, strict=True))
-    ]
-    span = float(expected_maximum(np.array(loads)[None, :, None], np.array(spread)[None, :, None])[0, 0])
-    each = np.arange(len(plan))
-    missing = expected_shortfall(
-        moments.reliability[0, plan, each].mean() - moments.gamma[0],
-        np.sqrt(moments.reliability_variance[0, plan, each].sum()) / len(plan),
-    )
-    return span / unit + PRICE * float(missing), span
-
-
-def unit_of(believed, plan):
-    point = moments_of(believed, 0.0).point()
-    return float(makespan(plan, point.T[0], point.zeta))
-
-
-def moved(plan, task, cluster):
-    return np.where(np.arange(len(plan)) == task, cluster, plan)
-
 
 ZETA = SpeedUp(0.6, 2.0).table(4, 7)
 
@@ -107,48 +50,6 @@ def test_without_spread_the_cost_is_the_penalised_cost():
                 there = moved(plan, j, int(option.cluster_id[1:]))
                 then = penalised_cost(there[None], problem, price=PRICE, unit=unit)[0]
                 assert option.cost_change == pytest.approx(then - now, abs=1e-9)
-
-
-def changed(believed, name, cluster, task, value):
-    values = getattr(believed, name).copy()
-    values[0, cluster, task] = value
-    return replace(believed, **{name: values})
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_move_pays_just_beyond_its_factor_and_not_just_before(seed):
-    """Re-evaluated from the beliefs with that one number changed; the plan and its unit stay."""
-    believed = belief(seed=seed, gamma=0.95)
-    plan = planned(believed)
-    unit = unit_of(believed, plan)
-    now, _ = cost(believed, plan, unit)
-    factors = needs = never = 0
-    for j, told in enumerate(explained(believed, plan)):
-        for option in told.options:
-            i = int(option.cluster_id[1:])
-            if option.chosen or option.cost_change is None:
-                continue
-            there, time, success = moved(plan, j, i), believed.T[0, i, j], believed.A[0, i, j]
-
-            def after(name, value, there=there, i=i, j=j):
-                return cost(changed(believed, name, i, j, value), there, unit)[0]
-
-            if option.time_factor is None:
-                assert after("T", 1e-9 * time) >= now - 1e-6
-                never += 1
-            elif option.cost_change >= 0:
-                assert after("T", 0.999 * option.time_factor * time) < now
-                assert after("T", 1.001 * option.time_factor * time) > now
-                factors += 1
-            if option.reliability_needed is None:
-                assert after("A", 1.0) >= now - 1e-6
-            elif option.cost_change >= 0:
-                assert success <= option.reliability_needed <= 1
-                assert after("A", option.reliability_needed + 1e-4) < now
-                assert after("A", option.reliability_needed - 1e-4) > now
-                needs += 1
-    assert factors > 3
-    assert needs + never > 0
 
 
 def test_a_worse_plan_is_told_that_a_move_pays():
@@ -194,40 +95,6 @@ def test_intervals_and_json_and_text_agree():
     assert told.text.splitlines()[0] == f"t0 → {told.cluster_id}"
     assert len(told.text.splitlines()) == 1 + 4 + 2
     assert told.text.count("chosen") == 1
-
-
-def test_prices_are_the_derivatives_of_the_relaxed_value():
-    rng = np.random.default_rng(3)
-    T, A = rng.lognormal(5, 0.5, (1, 4, 9)), rng.uniform(0.8, 1, (1, 4, 9))
-    allowed = rng.random(T.shape) < 0.9
-    allowed[:, 0] = True
-    backlog, gamma, charge = np.array([[5.0, 1.0, 20.0, 10.0]]), 0.93, 5000.0
-    clusters = ["a", "b", "c", "d"]
-
-    def solved(backlog=backlog, gamma=gamma, price=charge):
-        problem = MatchingProblem(T, A, [gamma], allowed, backlog=backlog)
-        return relaxed_prices(problem, price=price, cluster_id=clusters)
-
-    prices = solved()
-    assert sum(prices.cluster.values()) == pytest.approx(1)
-    for i, name in enumerate(clusters):
-        step = np.eye(4)[None, i] * 1e-3
-        slope = (solved(backlog + step).value - solved(backlog - step).value) / 2e-3
-        assert prices.cluster[name] == pytest.approx(slope, abs=1e-6)
-    slope = (solved(gamma=gamma + 1e-6).value - solved(gamma=gamma - 1e-6).value) / 2e-6
-    assert slope > 0
-    assert prices.reliability == pytest.approx(slope, rel=1e-5)
-    # A price below that makes missing reliability the cheaper way, and becomes the price.
-    assert solved(price=0.9 * slope).reliability == pytest.approx(0.9 * slope)
-
-
-def test_prices_under_parallel_execution_take_the_lowest_factor():
-    believed = belief(zeta=ZETA)
-    point = moments_of(believed, 0.0).point()
-    shared = relaxed_prices(point, price=1e4, cluster_id=names(believed)["cluster_id"])
-    alone = MatchingProblem(point.T, point.A, point.gamma, point.allowed)
-    apart = relaxed_prices(alone, price=1e4 / ZETA.min(), cluster_id=names(believed)["cluster_id"])
-    assert shared.value == pytest.approx(ZETA[:, 1:].min() * apart.value)
 
 
 def test_what_cannot_be_explained_is_refused():

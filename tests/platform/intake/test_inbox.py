@@ -16,79 +16,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from platform_deliveries import Home, damaged, digest, log, run, table
 
 from mfcp.data.log import validation
-from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
-from mfcp.data.log.tables import Tables, read_tables, write_tables
 from mfcp.files import read_json
-from mfcp.platform.intake import merging
-from mfcp.platform.intake.inbox import Delivery, ingest
 from mfcp.platform.state.store import Store
 
 pytestmark = pytest.mark.xdist_group("inbox")  # Great Expectations is imported once
-
-
-def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    columns = [column.name for column in SCHEMA[name].columns if column.required]
-    return coerce(SCHEMA[name], pd.DataFrame(rows, columns=columns, dtype=object)).lenient
-
-
-def log(k: int = 0, tasks: int = 3) -> Tables:
-    """A small log: tasks on two clusters that every log shares, and one graph."""
-    names = [f"task{k}-{i}" for i in range(tasks)]
-    return {
-        "tasks": table("tasks", [{"task_id": name, "graph_id": f"graph{k}", "flops": 1e9 * (k + 1)} for name in names]),
-        "clusters": table("clusters", [{"cluster_id": name} for name in "ab"]),
-        "runs": table("runs", [run(f"{name}/{c}", name, c) for name in names for c in "ab"]),
-        "nodes": table("nodes", [{"graph_id": f"graph{k}", "node_id": i, "op": "add"} for i in range(3)]),
-        "edges": table("edges", [{"graph_id": f"graph{k}", "src": s, "dst": d} for s, d in ((0, 1), (0, 1), (1, 2))]),
-    }
-
-
-def run(run_id: str, task_id: str, cluster_id: str, seconds: Any = 10.0, **cells: Any) -> dict[str, Any]:
-    row = {"run_id": run_id, "task_id": task_id, "cluster_id": cluster_id, "duration_s": seconds, "attempt": 1}
-    return row | {"status": "succeeded"} | cells
-
-
-class Home:
-    """A platform's folder; a version of the log is its digest in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.log, self.versions = path, path / "repo" / "data" / "log", path / "versions"
-        for name in ("inbox", "archive", "quarantine", "repo/data"):
-            (path / name).mkdir(parents=True, exist_ok=True)
-
-    def put(self, name: str, tables: Tables, form: str = "parquet") -> None:
-        if len(tables) == 1:
-            write_tables(tables, self.path / "written", format=form)  # type: ignore[arg-type]
-            (only,) = tables
-            os.rename(self.path / "written" / f"{only}.{form}", self.path / "inbox" / name)
-        else:
-            write_tables(tables, self.path / "inbox" / name, format=form)  # type: ignore[arg-type]
-
-    def ingest(self) -> list[Delivery]:
-        return ingest(self.path, self.log, Store(f"sqlite:///{self.path}/platform.db"), self.version)
-
-    def version(self, message: str) -> None:
-        self.versions.write_text(digest(self.log))
-
-    def tables(self) -> Tables:
-        return read_tables(self.log)
-
-
-def digest(folder: Path) -> str:
-    whole = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        whole.update(str(path.relative_to(folder)).encode() + (path.read_bytes() if path.is_file() else b""))
-    return whole.hexdigest()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
 
 
 def test_deliveries_become_the_log(home: Home) -> None:
@@ -123,15 +58,6 @@ def test_the_same_delivery_again_changes_no_byte(home: Home, renamed: bool) -> N
     assert (digest(home.path / "repo"), (home.log / "tasks.parquet").stat().st_mtime_ns) == before
     assert len(Store(f"sqlite:///{home.path}/platform.db").deliveries()) == 1
     assert not list((home.path / "inbox").iterdir())
-
-
-def test_the_same_rows_in_another_form_change_no_byte(home: Home) -> None:
-    home.put("one", log())
-    home.ingest()
-    before = digest(home.log)
-    home.put("two", log(), "csv")
-    assert [(d.status, d.rows["runs"]) for d in home.ingest()] == [("taken", 6)]
-    assert digest(home.log) == before
 
 
 def test_a_run_that_was_under_way_ends_with_a_later_delivery(home: Home) -> None:
@@ -197,20 +123,6 @@ def test_bad_rows_go_to_quarantine_with_their_reasons_and_the_rest_into_the_log(
     assert "reason" not in home.tables()["runs"]
 
 
-def test_a_graph_is_taken_whole_or_not_at_all(home: Home) -> None:
-    first = log(0)
-    first["edges"].loc[0, "dst"] = 7
-    home.put("broken", first)
-    (delivery,) = home.ingest()
-    assert delivery.refused == {"nodes": 3, "edges": 3}
-    home.put("mended", log(0))
-    assert home.ingest()[0].status == "taken"
-    grown = {"nodes": table("nodes", [{"graph_id": "graph0", "node_id": 3, "op": "add"}])}
-    home.put("nodes-more.parquet", grown)
-    assert home.ingest()[0].refused == {"nodes": 1}
-    assert len(home.tables()["nodes"]) == 3
-
-
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
@@ -247,21 +159,6 @@ def test_what_is_still_being_written_waits(home: Home) -> None:
     assert [delivery.name for delivery in home.ingest()] == ["runs.csv"]
 
 
-DAMAGE = ("none", "task", "cluster", "type", "key", "graph", "content")
-
-
-@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(DAMAGE), st.integers(0, 5)), min_size=1, max_size=3))
-def test_judging_a_delivery_beside_what_it_refers_to_keeps_the_whole_log_valid(
-    deliveries: list[tuple[int, str, int]],
-) -> None:
-    whole: Tables = {}
-    with uncounted():
-        for k, damage, at in deliveries:
-            whole = merged_twice(whole, damaged(log(k), damage, at))
-        assert set(validation.validate(whole, max_bad_share=1).quarantine["constraint"]) <= {"no_success"}
-
-
 @contextmanager
 def uncounted() -> Iterator[None]:
     """Validation by its masks alone: that Great Expectations counts the same costs seconds and is tested elsewhere."""
@@ -269,36 +166,6 @@ def uncounted() -> Iterator[None]:
         patch.setattr(validation, "_agree", lambda table, found, counts: None)
         patch.setattr(validation, "_expectation_counts", lambda table, coerced, found: [])
         yield
-
-
-def merged_twice(whole: Tables, tables: Tables) -> Tables:
-    """The log after a delivery, which is judged alike when it comes again."""
-    merged = merging.merge(whole, tables)
-    again = merging.merge(merged.log, tables)
-    assert (again.accepted, sum(again.new.values())) == (merged.accepted, 0)
-    assert {n: f.index.tolist() for n, f in again.refused.items()} == {
-        n: f.index.tolist() for n, f in merged.refused.items()
-    }
-    return merged.log
-
-
-def damaged(tables: Tables, damage: str, at: int) -> Tables:
-    runs = tables["runs"].astype({"duration_s": object})
-    place = at % len(runs)
-    match damage:
-        case "task":
-            tables["tasks"] = tables["tasks"].drop(index=at % 3)
-        case "cluster":
-            runs.loc[place, "cluster_id"] = "elsewhere"
-        case "type":
-            runs.loc[place, "duration_s"] = "soon"
-        case "key":
-            runs.loc[place, "run_id"] = runs.loc[0, "run_id"]
-        case "graph":
-            tables["nodes"] = tables["nodes"].drop(index=at % 3)
-        case "content":
-            runs.loc[place, "duration_s"] = 99.0
-    return tables | {"runs": runs}
 
 
 def scene(path: Path) -> Home:

@@ -27,7 +27,7 @@ from mfcp.platform.releases.monitoring import (
 )
 from mfcp.platform.state.store import Store
 
-RULES = MonitorSettings()
+SETTINGS = MonitorSettings()
 
 
 def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -115,7 +115,7 @@ def test_figures_by_their_definitions(store: Store) -> None:
 
 
 def test_nothing_back_is_no_figure(store: Store) -> None:
-    health = look(store, log(1, [run(0, 0, "a", 1.0)]), None, RULES)
+    health = look(store, log(1, [run(0, 0, "a", 1.0)]), None, SETTINGS)
     assert (health.figures, health.alarms, health.retrain) == ({}, [], [])
 
 
@@ -124,18 +124,18 @@ def test_regret_is_of_rounds_whose_pairs_are_measured(store: Store) -> None:
     assign(store, plan([2, 3], "ab"), makespan=100.0)
     runs = [run(10 * t + i, t, c, 100.0) for t in (0, 1) for i, c in enumerate("ab")]
     runs += [run(40, 2, "a", 100.0), run(41, 3, "b", 100.0)]  # on one cluster each: nothing to compare with
-    found = regret(log(4, runs), store.assignments(), store.rounds(), RULES)
+    found = regret(log(4, runs), store.assignments(), store.rounds(), SETTINGS)
     assert found == {"regret.mean": pytest.approx(1.0), "regret.rounds": 1.0}
     best = [run(50, 2, "b", 300.0), run(51, 3, "a", 300.0)]
-    found = regret(log(4, runs + best), store.assignments(), store.rounds(), RULES)
+    found = regret(log(4, runs + best), store.assignments(), store.rounds(), SETTINGS)
     assert found == {"regret.mean": pytest.approx(0.5), "regret.rounds": 2.0}
 
 
 def test_regret_charges_the_reliability_that_is_missing(store: Store) -> None:
     assign(store, plan([0], "a"), makespan=100.0, gamma=1.0)
     runs = [run(0, 0, "a", 100.0), run(1, 0, "a", None, "failed"), run(2, 0, "b", 150.0)]
-    found = regret(log(1, runs), store.assignments(), store.rounds(), RULES)
-    assert found["regret.mean"] == pytest.approx((1.0 + RULES.price * 0.5) - 1.5)
+    found = regret(log(1, runs), store.assignments(), store.rounds(), SETTINGS)
+    assert found["regret.mean"] == pytest.approx((1.0 + SETTINGS.price * 0.5) - 1.5)
 
 
 def history(shift: float, slow: str = "b", n: int = 120) -> tuple[pd.DataFrame, Tables]:
@@ -149,27 +149,27 @@ def history(shift: float, slow: str = "b", n: int = 120) -> tuple[pd.DataFrame, 
 
 def test_a_cluster_that_slows_down_alarms_once_soon_and_alone() -> None:
     seen, empty = history(shift=2.5)
-    (alarm,) = alarms(seen, empty["tasks"], RULES)
+    (alarm,) = alarms(seen, empty["tasks"], SETTINGS)
     assert alarm.stream == "time of b"
     assert 60 < int(alarm.at[1:]) < 60 + 2 * 20
-    assert alarms(history(shift=0.0)[0], empty["tasks"], RULES) == []
+    assert alarms(history(shift=0.0)[0], empty["tasks"], SETTINGS) == []
 
 
 def test_a_cluster_that_fails_more_often_alarms() -> None:
     seen, empty = history(shift=0.0, n=400)
     late = (seen["cluster_id"] == "a") & (seen.index >= 200)
     seen.loc[late, "success"] = np.where(np.arange(late.sum()) % 2, 1.0, 0.0)
-    assert [alarm.stream for alarm in alarms(seen, empty["tasks"], RULES)] == ["reliability of a"]
+    assert [alarm.stream for alarm in alarms(seen, empty["tasks"], SETTINGS)] == ["reliability of a"]
 
 
 def test_tasks_of_another_size_alarm() -> None:
     rng = np.random.default_rng(0)
     flops = 1e9 * np.exp(rng.normal(size=400) + np.where(np.arange(400) >= 200, 1.5, 0.0))
     tasks = table("tasks", [row | {"flops": f} for row, f in zip(task_rows(400), flops, strict=True)])
-    found = alarms(history(0.0)[0].head(0), tasks, RULES)
+    found = alarms(history(0.0)[0].head(0), tasks, SETTINGS)
     assert [alarm.stream for alarm in found] == ["mix of flops"]
     assert 200 < int(found[0].at[1:]) < 300
-    assert alarms(history(0.0)[0].head(0), tasks.head(200), RULES) == []
+    assert alarms(history(0.0)[0].head(0), tasks.head(200), SETTINGS) == []
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -190,7 +190,7 @@ def drifting(store: Store) -> Tables:
 
 def looked(store: Store, tables: Tables, champion: str = "v1", failed: bool = False) -> tuple[int, bool]:
     """New alarms, and whether a training was asked for, of one look of the flow."""
-    health = look(store, tables, champion, RULES, failed=lambda run: failed)
+    health = look(store, tables, champion, SETTINGS, failed=lambda run: failed)
     record(store, health, requested=f"run {health.requests}" if health.retrain else None)
     return len(health.alarms), bool(health.retrain)
 
@@ -216,9 +216,9 @@ def test_an_episode_asks_for_one_training(store: Store) -> None:
 
 def test_a_request_that_failed_is_made_again(store: Store) -> None:
     tables = drifting(store)
-    health = look(store, tables, "v1", RULES)
+    health = look(store, tables, "v1", SETTINGS)
     record(store, health, requested=None)
-    again = look(store, tables, "v1", RULES)
+    again = look(store, tables, "v1", SETTINGS)
     assert (again.alarms, again.retrain) == ([], health.retrain)
 
 

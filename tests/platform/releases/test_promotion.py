@@ -18,7 +18,7 @@ from mfcp.platform.releases.promotion import PromoteSettings, interval, judge, p
 from mfcp.platform.state.store import Store
 from mfcp.release.model import Release
 
-RULES = PromoteSettings(rounds=60, tasks=5, resamples=400)
+SETTINGS = PromoteSettings(rounds=60, tasks=5, resamples=400)
 
 pytestmark = pytest.mark.xdist_group("promotion")  # one worker makes what they share
 
@@ -40,15 +40,15 @@ def test_the_better_release_replaces_the_worse_and_not_the_other_way_round(
     good: Path, bad: Path, pool: TaskPool, log: Tables
 ) -> None:
     better, worse = Release.load(good), Release.load(bad)
-    verdict = judge(worse, better, pool, log, RULES)
+    verdict = judge(worse, better, pool, log, SETTINGS)
     assert verdict.promote
     assert verdict.why.startswith("better: penalised excess 0.0")
     numbers = verdict.numbers
     assert numbers["low"] < numbers["difference"] < numbers["high"] < 0
     assert numbers["difference"] == pytest.approx(numbers["challenger"] - numbers["champion"])
     assert numbers["tasks"] == 40 + round(0.15 * 90)
-    assert judge(worse, better, pool, log, RULES) == verdict  # drawn with a seed made of the versions
-    back = judge(better, worse, pool, log, RULES)
+    assert judge(worse, better, pool, log, SETTINGS) == verdict  # drawn with a seed made of the versions
+    back = judge(better, worse, pool, log, SETTINGS)
     assert not back.promote
     assert back.why.startswith("not surely better")
     assert back.numbers["low"] > 0
@@ -57,10 +57,10 @@ def test_the_better_release_replaces_the_worse_and_not_the_other_way_round(
 def test_an_equal_release_is_not_promoted(good: Path, pool: TaskPool, log: Tables) -> None:
     champion = Release.load(good)
     twin = replace(champion, version="f" * 12)
-    verdict = judge(champion, twin, pool, log, RULES)
+    verdict = judge(champion, twin, pool, log, SETTINGS)
     assert not verdict.promote
     assert verdict.numbers["difference"] == 0.0
-    assert judge(champion, twin, pool, log, RULES.model_copy(update={"tolerance": 0.01})).promote is False
+    assert judge(champion, twin, pool, log, SETTINGS.model_copy(update={"tolerance": 0.01})).promote is False
 
 
 def test_gamma_broken_more_often_is_guarded_whatever_the_cost(
@@ -70,23 +70,23 @@ def test_gamma_broken_more_often_is_guarded_whatever_the_cost(
     slow = replace(Release.load(bad), gamma=0.8, price=0.0)
     fastest = np.nanmin(pool.T, axis=0) == pool.T
     risky = replace(pool, A=np.where(fastest, 0.5, 1.0))
-    verdict = judge(slow, Release.load(good), risky, log, RULES)
+    verdict = judge(slow, Release.load(good), risky, log, SETTINGS)
     assert verdict.numbers["high"] < 0
     assert verdict.numbers["challenger_violations"] > verdict.numbers["champion_violations"] + 0.02
     assert not verdict.promote
     assert verdict.why.startswith("breaks gamma more often")
-    assert judge(slow, Release.load(good), risky, log, RULES.model_copy(update={"violation_guard": 1.0})).promote
+    assert judge(slow, Release.load(good), risky, log, SETTINGS.model_copy(update={"violation_guard": 1.0})).promote
 
 
 def test_nothing_is_judged_on_tasks_that_a_release_learned_from(good: Path, pool: TaskPool, log: Tables) -> None:
     champion = Release.load(good)
     greedy = replace(champion, version="f" * 12, learned_from=frozenset(f"task{500 + j}" for j in range(30)))
-    verdict = judge(champion, greedy, pool, log, RULES)
+    verdict = judge(champion, greedy, pool, log, SETTINGS)
     assert not verdict.promote
     assert verdict.why.startswith("24 test tasks with times on two of the 3 shared clusters")
     assert verdict.numbers == {}
     elsewhere = replace(greedy, learned_from=frozenset(), cluster_id=("a", "x", "y"))
-    assert judge(champion, elsewhere, pool, log, RULES).why.startswith("0 test tasks")
+    assert judge(champion, elsewhere, pool, log, SETTINGS).why.startswith("0 test tasks")
 
 
 def test_the_interval_knows_that_rounds_share_their_tasks() -> None:
@@ -120,11 +120,11 @@ def test_a_platform_promotes_and_keeps_the_numbers(
 ) -> None:
     models = Models(home, store)
     pool = small_settings().section("pool")
-    assert promotion(models, lambda: log, RULES, pool).why == "no champion"
+    assert promotion(models, lambda: log, SETTINGS, pool).why == "no champion"
     first = models.add(bad, {})
-    assert promotion(models, lambda: log, RULES, pool).why == "no challenger"
+    assert promotion(models, lambda: log, SETTINGS, pool).why == "no challenger"
     second = models.add(good, {})
-    verdict = promotion(models, lambda: log, RULES, pool)
+    verdict = promotion(models, lambda: log, SETTINGS, pool)
     assert verdict.promote
     assert models.current() == second
     assert store.champions()["why"][1] == verdict.why
@@ -135,4 +135,4 @@ def test_a_platform_promotes_and_keeps_the_numbers(
         verdict.numbers["difference"]
     )
     assert models.rollback("by hand") == first
-    assert promotion(models, lambda: log, RULES, pool).why == "no challenger"
+    assert promotion(models, lambda: log, SETTINGS, pool).why == "no challenger"

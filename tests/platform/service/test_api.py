@@ -2,102 +2,22 @@
 
 import gc
 import json
-import socket
-import threading
 import time
-from contextlib import contextmanager
 
-import httpx
 import pytest
-import uvicorn
-from platform_log import CLUSTERS, misled, small_log, small_release
+from platform_log import CLUSTERS
+from platform_served import NEW, answer, ready, serving, until
 
-from mfcp.platform.releases.models import Models
-from mfcp.platform.service.api import ServeSettings, create_app
 from mfcp.platform.service.champion import Champion
-from mfcp.platform.state.store import Store
 from mfcp.release.decision import decide
-from mfcp.release.model import Release
 
-LOG = small_log()
-NEW = small_log(6, seed=9, start=500)
 TOKEN = "a-token-of-some-length"
 
 pytestmark = pytest.mark.xdist_group("api")  # one worker makes what they share
 
 
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory):
-    """Two releases' folders."""
-    folder = tmp_path_factory.mktemp("releases")
-    small_release(folder / "one", LOG)
-    small_release(folder / "two", misled(LOG))
-    return folder / "one", folder / "two"
-
-
-@pytest.fixture(scope="module")
-def release(releases):
-    return Release.load(releases[0])
-
-
-@contextmanager
-def serving(champion, settings=None, token=None):
-    """A client of the service on a free port."""
-    app = create_app(champion, settings or ServeSettings(), token=token)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()  # a client waits for a server that is still starting, instead of being refused
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
-                yield client
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-
-
-def ready(client, version=None):
-    state = client.get("/health")
-    return state.status_code == 200 and version in (None, state.json()["version"])
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory, releases):
-    """A home whose store knows the graphs of the new tasks, and a champion."""
-    home = tmp_path_factory.mktemp("home")
-    store = Store(f"sqlite:///{home}/platform.db")
-    store.submit({name: NEW[name] for name in ("tasks", "nodes", "edges")})
-    Models(home, store).add(releases[0], {})
-    return home, store
-
-
-@pytest.fixture(scope="module")
-def client(platform):
-    home, store = platform
-    settings = ServeSettings(tasks=8, operators=50, body_mib=0.05)
-    with serving(Champion.of_platform(home, store, graphs=100), settings) as client:
-        until(lambda: ready(client))
-        yield client
-
-
 def rows(name="tasks"):
     return json.loads(NEW[name].to_json(orient="records"))
-
-
-def answer(client, path, **body):
-    response = client.post(f"/v1/{path}", json=body)
-    assert response.status_code == 200, response.text
-    return response.json()
 
 
 def test_predictions_are_the_releases(client, release):

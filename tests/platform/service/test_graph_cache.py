@@ -2,28 +2,11 @@
 
 import numpy as np
 import pytest
-from platform_log import misled, small_log, small_release
+from platform_served import NEW
 
 from mfcp.platform.service.graph_cache import RememberingRelease
-from mfcp.release.model import Release
 
-LOG = small_log()
-NEW = small_log(6, seed=9, start=500)
 pytestmark = pytest.mark.xdist_group("api")  # one worker makes what they share
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory):
-    """Two releases' folders."""
-    folder = tmp_path_factory.mktemp("releases")
-    small_release(folder / "one", LOG)
-    small_release(folder / "two", misled(LOG))
-    return folder / "one", folder / "two"
-
-
-@pytest.fixture(scope="module")
-def release(releases):
-    return Release.load(releases[0])
 
 
 def test_a_release_remembers_graphs_up_to_its_limit_and_predicts_alike(release):

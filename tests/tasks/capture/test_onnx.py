@@ -2,11 +2,9 @@
 
 import warnings
 
-import numpy as np
-import onnx
 import pytest
 import torch
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from mfcp.errors import DataError
 from mfcp.tasks.capture.onnx import capture_onnx
@@ -107,57 +105,6 @@ def save(path, nodes, inputs, outputs, weights=(), *, external=None):
     return path
 
 
-def product(path, external=None, shape=("b", 4)):
-    weight = numpy_helper.from_array(np.zeros((4, 3), np.float32), "w")
-    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="dense")
-    return save(path, [node], [tensor("x", *shape)], [tensor("y", None, None)], [weight], external=external)
-
-
-def test_operators_of_a_hand_countable_file(tmp_path):
-    captured = capture_onnx(product(tmp_path / "m.onnx"), "g")
-    columns = ["op", "flops", "bytes_read", "bytes_written", "param_count", "dtype", "shape"]
-    assert captured.nodes[columns].to_numpy().tolist() == [["mm", 24, 16, 12, 12, "float32", "bx3"]]
-
-
-def test_an_operator_without_a_class_is_counted_when_the_file_tells_its_shape(tmp_path):
-    nodes = [helper.make_node("Fancy", ["x"], ["y"], domain="mine"), helper.make_node("Relu", ["y"], ["z"])]
-    graph = ([tensor("x", "b", 4)], [tensor("z", "b", 4)])
-    path = save(tmp_path / "m.onnx", nodes, *graph)
-    with pytest.raises(DataError, match=r"shape of 'y' at a node Fancy cannot be told"):
-        capture_onnx(path, "g")
-    model = onnx.load(path)
-    model.graph.value_info.append(tensor("y", "b", 4))
-    onnx.save(model, path)
-    captured = capture_onnx(path, "g")
-    assert list(captured.nodes["op"]) == ["Fancy", "relu"]
-    assert captured.only == ""
-    assert classify(captured.nodes["op"], np.zeros(2), np.ones(2))[1] == {"Fancy": 1}
-
-
-def test_weights_in_a_file_of_their_own_are_not_read(tmp_path):
-    path = product(tmp_path / "m.onnx", external="weights.bin")
-    (tmp_path / "weights.bin").write_bytes(b"")  # too short to hold them
-    assert capture_onnx(path, "g").nodes["param_count"].tolist() == [12]
-
-
-@pytest.mark.parametrize(
-    ("external", "words"),
-    [
-        ("weights.bin", r"tensor 'w' has its data in 'weights.bin', which is missing; copy it"),
-        ("../weights.bin", r"tensor 'w' has its data in '../weights.bin', outside of the model's folder"),
-        ("/etc/hostname", r"'/etc/hostname', outside of the model's folder"),
-        ("link.bin", r"'link.bin', outside of the model's folder"),
-    ],
-)
-def test_external_data_that_are_missing_or_elsewhere(tmp_path, external, words):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (tmp_path / "weights.bin").write_bytes(bytes(48))
-    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
-    with pytest.raises(DataError, match=words):
-        capture_onnx(product(folder / "m.onnx", external=external), "g")
-
-
 def relu(x, y, **name):
     return helper.make_node("Relu", [x], [y], **name)
 
@@ -182,19 +129,3 @@ def test_files_that_cannot_be_counted_say_why(tmp_path, nodes, shape, options, w
     with pytest.raises(DataError, match=words) as error:
         capture_onnx(path, "g", **options)
     assert str(path) in str(error.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"not a model", bytes(range(256))])
-def test_a_damaged_file_is_named(tmp_path, content):
-    (tmp_path / "m.onnx").write_bytes(content)
-    with pytest.raises(DataError, match=r"m.onnx: (not a whole ONNX file|an ONNX file without operators)"):
-        capture_onnx(tmp_path / "m.onnx", "g")
-    with pytest.raises(DataError, match="no such file"):
-        capture_onnx(tmp_path / "n.onnx", "g")
-
-
-def test_a_chain_of_20000_operators(tmp_path):
-    nodes = [relu(f"v{i}", f"v{i + 1}") for i in range(20_000)]
-    captured = capture_onnx(save(tmp_path / "m.onnx", nodes, [tensor("v0", "b", 4)], [tensor("v20000", "b", 4)]), "g")
-    assert len(captured.nodes) == 20_000
-    assert len(captured.edges) == 19_999

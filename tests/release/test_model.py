@@ -7,14 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from platform_log import CLUSTERS, small_log, small_release, small_settings
+from platform_log import small_log, small_release, small_settings
 
 from mfcp.data.pool.building import build_pool
-from mfcp.errors import DataError, SettingsError
-from mfcp.matching import MatchingProblem, solve
-from mfcp.matching.problem import makespan, reliability
-from mfcp.release.decision import decide
-from mfcp.release.fitting import fit_release
+from mfcp.errors import DataError
 from mfcp.release.model import Release
 from mfcp.study.featurize import PoolFeatures
 from mfcp.study.scaling import Scale
@@ -41,21 +37,6 @@ def release(folder):
 def unseen(count=20):
     own = small_log(count, seed=9, start=500)
     return {name: own[name] for name in ("tasks", "nodes", "edges")}
-
-
-def test_the_newest_tasks_are_held_back_and_no_family_is_on_both_sides_of_validation(release):
-    first = TABLES["runs"].groupby("task_id")["started_at"].min().sort_values(kind="stable")
-    newest = set(first.index[-round(0.15 * len(first)) :])
-    assert release.learned_from == set(first.index) - newest
-    assert release.cluster_id == CLUSTERS
-    assert release.data["tasks"] == len(release.learned_from)
-
-
-def test_the_same_training_is_the_same_release(folder, tmp_path):
-    again = small_release(tmp_path / "again", TABLES)
-    assert again.version == Release.load(folder).version
-    other = small_release(tmp_path / "other", TABLES, seed=1)
-    assert other.version != again.version
 
 
 def test_predictions_follow_the_tasks_and_nothing_else(release):
@@ -127,59 +108,6 @@ def test_what_a_task_lacks_counts_as_average():
     assert scale.apply(np.array([[np.nan, 3.0], [5.0, np.nan]])).tolist() == [[0, 0], [2, 0]]
 
 
-def test_a_decision_is_the_rule_s_plan_with_a_valid_bound(release):
-    tables = unseen(6)
-    decision = decide(release, tables)
-    belief = release.predict(tables)
-    expected = release.trained.method.rule.plan(
-        belief, parameter=float(release.trained.parameter[0]), price=release.price
-    )[0]
-    assert decision.assignment.tolist() == expected.tolist()
-    problem = belief.problem()
-    assert decision.makespan == pytest.approx(makespan(expected[None], problem.T)[0])
-    assert decision.mean_reliability == pytest.approx(reliability(expected[None], problem.A)[0])
-    at = min(decision.gamma, decision.mean_reliability)
-    best = solve(MatchingProblem(problem.T[0], problem.A[0], at), "enumerate")
-    assert decision.lower_bound <= best.makespan * (1 + 1e-9)
-    assert decision.gap >= 0
-    assert decision.version == release.version
-
-
-@pytest.mark.parametrize("engine", ["enumerate", "milp", "dual"])
-def test_an_engine_takes_the_predictions_for_the_truth(release, engine):
-    tables = unseen(6)
-    decision = decide(release, tables, engine=engine, gamma=0.85)
-    problem = release.predict(tables).problem()
-    best = solve(MatchingProblem(problem.T[0], problem.A[0], 0.85), "enumerate")
-    assert decision.makespan == pytest.approx(best.makespan, rel=0.02)
-    assert (decision.rule, decision.gamma) == (engine, 0.85)
-
-
-def test_a_gamma_out_of_reach_is_said_and_every_task_still_has_a_cluster(release):
-    decision = decide(release, unseen(6), gamma=0.9999)
-    assert decision.status == "short"
-    assert set(decision.cluster_id) <= set(CLUSTERS)
-
-
-def test_only_clusters_at_hand_are_used(release):
-    decision = decide(release, unseen(6), clusters={"b", "c", "moon"})
-    assert decision.clusters == ("b", "c")
-    assert set(decision.cluster_id) <= {"b", "c"}
-    with pytest.raises(DataError, match=r"none of moon is known to release .*; it knows a, b, c"):
-        decide(release, unseen(6), clusters={"moon"})
-
-
-def test_intervals_hold_about_95_percent_of_new_runs(release):
-    own = small_log(60, seed=5, start=900)
-    decision = decide(release, own)
-    runs = own["runs"][own["runs"]["status"] == "succeeded"].groupby(["task_id", "cluster_id"])["duration_s"].mean()
-    seen = runs.loc[list(zip(decision.task_id, decision.cluster_id, strict=True))].to_numpy()
-    chosen = decision.chosen()
-    inside = (seen >= chosen["seconds_low"]) & (seen <= chosen["seconds_high"])
-    assert 0.85 <= inside.mean() <= 1
-    assert (chosen["reliability_low"] <= chosen["reliability"]).all()
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "model.json", "release.json"])
 def test_a_changed_file_is_refused_by_its_hash(folder, tmp_path, name):
     copy = tmp_path / "copy"
@@ -200,16 +128,6 @@ def test_a_manifest_cannot_lead_out_of_the_folder(folder, tmp_path):
     (copy / "manifest.json").write_text(json.dumps({**manifest, "../../etc/passwd": "0"}))
     with pytest.raises(DataError, match="passwd: cannot read"):
         Release.load(copy)
-
-
-def test_no_task_and_an_unknown_method_are_said(release, tmp_path):
-    tables = unseen(3)
-    with pytest.raises(DataError, match="no rows"):
-        decide(release, {**tables, "tasks": tables["tasks"].head(0)})
-    with pytest.raises(SettingsError, match=r"gamma: expected a mean reliability in \[0, 1\], got 7"):
-        decide(release, tables, gamma=7)
-    with pytest.raises(SettingsError, match=r"release.method: no row 'magic'"):
-        fit_release(TABLES, small_settings(method="magic"), tmp_path / "x", data={})
 
 
 def test_a_new_task_without_samples_or_graph_is_predicted(release):

@@ -1,0 +1,61 @@
+"""Jobs of the study: named by what they depend on."""
+
+from pathlib import Path
+
+import yaml
+
+from mfcp.paper.jobs import plan_jobs
+from mfcp.paper.study_file import StudyPlan
+from mfcp.settings import Settings
+
+PARAMS = Path(__file__).parents[2] / "params.yaml"
+SOURCE = {"kind": "emulator"}
+
+
+def plan(tmp_path, change=lambda content: None, base=None):
+    content = yaml.safe_load(Path(__file__).with_name("study.yaml").read_text())
+    change(content)
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return StudyPlan.load(path, base or Settings.load(PARAMS))
+
+
+def keys(made, source=SOURCE):
+    jobs = plan_jobs(made, {"default": source}, tuple(made.study.experiments), ("A", "B"))
+    return {job.name: job.key for job in jobs}
+
+
+def changed(one, other):
+    assert one.keys() == other.keys()
+    return {name for name in one if one[name] != other[name]}
+
+
+def test_a_change_renames_only_the_jobs_that_it_reaches(tmp_path):
+    usual = keys(plan(tmp_path))
+    compared = {name for name in usual if "comparison" in name or "tasks" in name}
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(deviations=[], goals=[], tuning=["B"])))) == set()
+    assert (
+        changed(
+            usual, keys(plan(tmp_path, lambda c: c["experiments"]["comparison"].update(evaluate={"bootstrap": 777})))
+        )
+        == set()
+    )
+    assert changed(usual, keys(plan(tmp_path, lambda c: c["experiments"]["tasks"].update(finetune={"steps": 3})))) == {
+        name for name in usual if "tasks" in name
+    }
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(params={"pretrain": {"folds": 3}})))) == {
+        name for name in usual if name != "default-study"
+    }
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(params={"evaluate": {"rounds": 7}})))) == compared
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(seeds=3)))) == set(usual)
+
+
+def test_a_log_is_known_by_what_is_in_it(tmp_path):
+    made = plan(tmp_path)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tasks.csv").write_text("task_id\n1\n")
+    one, two = ({"kind": "folder", "path": str(tmp_path / name)} for name in ("one", "two"))
+    assert keys(made, one) == keys(made, two)
+    (tmp_path / "two" / "tasks.csv").write_text("task_id\n2\n")
+    assert changed(keys(made, one), keys(made, two)) == set(keys(made, one))

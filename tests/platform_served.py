@@ -1,0 +1,54 @@
+"""Releases, and the service over a real socket."""
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import uvicorn
+from platform_log import small_log
+
+from mfcp.platform.service.api import ServeSettings, create_app
+
+LOG = small_log()
+
+
+NEW = small_log(6, seed=9, start=500)
+
+
+@contextmanager
+def serving(champion, settings=None, token=None):
+    """A client of the service on a free port."""
+    app = create_app(champion, settings or ServeSettings(), token=token)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()  # a client waits for a server that is still starting, instead of being refused
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def ready(client, version=None):
+    state = client.get("/health")
+    return state.status_code == 200 and version in (None, state.json()["version"])
+
+
+def answer(client, path, **body):
+    response = client.post(f"/v1/{path}", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()

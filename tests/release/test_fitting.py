@@ -1,0 +1,54 @@
+"""Fitting a release: the newest tasks are held back, and the same training is the same release."""
+
+import pytest
+from platform_log import CLUSTERS, small_log, small_release, small_settings
+
+from mfcp.errors import DataError, SettingsError
+from mfcp.release.decision import decide
+from mfcp.release.fitting import fit_release
+from mfcp.release.model import Release
+
+TABLES = small_log()
+pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("release") / "made"
+    small_release(folder, TABLES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def release(folder):
+    return Release.load(folder)
+
+
+def unseen(count=20):
+    own = small_log(count, seed=9, start=500)
+    return {name: own[name] for name in ("tasks", "nodes", "edges")}
+
+
+def test_the_newest_tasks_are_held_back_and_no_family_is_on_both_sides_of_validation(release):
+    first = TABLES["runs"].groupby("task_id")["started_at"].min().sort_values(kind="stable")
+    newest = set(first.index[-round(0.15 * len(first)) :])
+    assert release.learned_from == set(first.index) - newest
+    assert release.cluster_id == CLUSTERS
+    assert release.data["tasks"] == len(release.learned_from)
+
+
+def test_the_same_training_is_the_same_release(folder, tmp_path):
+    again = small_release(tmp_path / "again", TABLES)
+    assert again.version == Release.load(folder).version
+    other = small_release(tmp_path / "other", TABLES, seed=1)
+    assert other.version != again.version
+
+
+def test_no_task_and_an_unknown_method_are_said(release, tmp_path):
+    tables = unseen(3)
+    with pytest.raises(DataError, match="no rows"):
+        decide(release, {**tables, "tasks": tables["tasks"].head(0)})
+    with pytest.raises(SettingsError, match=r"gamma: expected a mean reliability in \[0, 1\], got 7"):
+        decide(release, tables, gamma=7)
+    with pytest.raises(SettingsError, match=r"release.method: no row 'magic'"):
+        fit_release(TABLES, small_settings(method="magic"), tmp_path / "x", data={})

@@ -1,0 +1,55 @@
+"""Operators of ONNX, counted by hand."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mfcp.errors import DataError
+from mfcp.tasks.capture.onnx import capture_onnx
+from mfcp.tasks.graphs.operators import classify
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def tensor(name, *shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def save(path, nodes, inputs, outputs, weights=(), *, external=None):
+    graph = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(weights))
+    domains = [helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)]
+    model = helper.make_model(graph, opset_imports=domains, ir_version=9)
+    for weight in model.graph.initializer if external else ():
+        weight.ClearField("raw_data")
+        weight.data_location = TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value=external)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def product(path, external=None, shape=("b", 4)):
+    weight = numpy_helper.from_array(np.zeros((4, 3), np.float32), "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="dense")
+    return save(path, [node], [tensor("x", *shape)], [tensor("y", None, None)], [weight], external=external)
+
+
+def test_operators_of_a_hand_countable_file(tmp_path):
+    captured = capture_onnx(product(tmp_path / "m.onnx"), "g")
+    columns = ["op", "flops", "bytes_read", "bytes_written", "param_count", "dtype", "shape"]
+    assert captured.nodes[columns].to_numpy().tolist() == [["mm", 24, 16, 12, 12, "float32", "bx3"]]
+
+
+def test_an_operator_without_a_class_is_counted_when_the_file_tells_its_shape(tmp_path):
+    nodes = [helper.make_node("Fancy", ["x"], ["y"], domain="mine"), helper.make_node("Relu", ["y"], ["z"])]
+    graph = ([tensor("x", "b", 4)], [tensor("z", "b", 4)])
+    path = save(tmp_path / "m.onnx", nodes, *graph)
+    with pytest.raises(DataError, match=r"shape of 'y' at a node Fancy cannot be told"):
+        capture_onnx(path, "g")
+    model = onnx.load(path)
+    model.graph.value_info.append(tensor("y", "b", 4))
+    onnx.save(model, path)
+    captured = capture_onnx(path, "g")
+    assert list(captured.nodes["op"]) == ["Fancy", "relu"]
+    assert captured.only == ""
+    assert classify(captured.nodes["op"], np.zeros(2), np.ones(2))[1] == {"Fancy": 1}
