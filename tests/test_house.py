@@ -17,7 +17,29 @@ LINES, LINES_AT_MOST, PARAMETERS = 60, 80, 10
 LARGEST_FILE = 300_000  # bytes
 
 # Modules without a test file of their own, each with what tests them instead.
-UNMIRRORED: dict[str, str] = {}
+UNMIRRORED: dict[str, str] = {
+    "arrays.py": "four type aliases; mypy",
+    "errors.py": "names of errors, which every test of an error uses",
+    "emulator/architectures.py": "emulator/test_zoo.py: parameters and FLOPs of every variant",
+    "evaluation/benchmark.py": "commands/test_benchmark.py runs it",
+    "matching/large/annealing.py": "matching/large/test_plan_search.py: its plans against enumeration",
+    "paper/report.py": "paper/test_running.py writes it, to the byte",
+    "paper/tracking.py": "paper/test_running.py tracks a study",
+    "platform/state/schema.py": "platform/state/test_store.py uses every table",
+    **dict.fromkeys(
+        (f"profiling/{name}.py" for name in ("folder", "isolation", "running", "server", "session", "work")),
+        "commands/test_profile.py profiles real models with them",
+    ),
+    **dict.fromkeys(
+        (
+            f"stages/{name}.py"
+            for name in (
+                "base", "evaluate", "featurize", "finetune", "ingest", "pretrain", "release", "report", "validate",
+            )
+        ),
+        "stages/test_run.py runs every stage, stages/test_bad_ends.py makes them fail",
+    ),
+}  # fmt: skip
 
 FOLDERS = sorted({path.parent for path in SRC.rglob("*.py")})
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SRC.rglob("*.py"))}

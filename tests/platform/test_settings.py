@@ -1,0 +1,15 @@
+"""The section `platform` of params.yaml."""
+
+import pytest
+from pydantic import ValidationError
+
+from mfcp.platform.settings import PlatformSettings
+
+
+def test_what_is_not_given_has_its_usual_value_and_what_is_unknown_is_refused():
+    settings = PlatformSettings(every_s={"match": 1.5})
+    assert settings.every_s.match == 1.5
+    assert settings.every_s.retrain == PlatformSettings().every_s.retrain > 0
+    for wrong in ({"every_s": {"match": -1}}, {"every_s": {"mach": 1}}, {"monitor": {"window": 0}}, {"rounds": 3}):
+        with pytest.raises(ValidationError):
+            PlatformSettings(**wrong)
