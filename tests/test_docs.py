@@ -86,3 +86,30 @@ def test_paths_in_running_text_exist() -> None:
         prose = FENCE.sub("", (ROOT / name).read_text(encoding="utf-8"))
         paths = re.findall(r"`((?:src|tests|flows|docs|benchmarks)/[\w./]+)`", prose)
         assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem[:4])
+def test_a_decision_has_a_status_and_the_usual_parts_and_stands_in_the_index(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    title, status = re.match(r"# (.*)\n\n\*\*Status:\*\* (.*)\n", text).groups()  # type: ignore[union-attr]
+    assert title[:4] == page.name[:4]
+    assert re.findall(r"^## (.*)$", text, flags=re.MULTILINE) == ["Context", "Decision", "Consequences"]
+    index = (page.parent / "README.md").read_text(encoding="utf-8")
+    assert f"| [{title}]({page.name}) | {status} |" in index
+
+
+def test_paths_of_modules_and_tests_that_documents_name_exist() -> None:
+    """`src/…`, `tests/…` and the last two parts of a module's path, as in `large/pricing.py`."""
+    known = {
+        str(path.relative_to(ROOT))
+        for folder in ("src", "tests", "benchmarks", "flows")
+        for path in (ROOT / folder).rglob("*")
+    }
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":
+            continue
+        for name in re.findall(r"[\w/]+/\w+\.py\b", page.read_text(encoding="utf-8")):
+            assert any(path == name or path.endswith(f"/{name}") for path in known), f"{label(page)}: no {name}"

@@ -8,11 +8,11 @@ from mfcp.tasks.capture.user_module import load_module
 
 NETS = """
 import torch
-import beside
+import beside_these_nets
 
 class Net(torch.nn.Linear):
     def __init__(self):
-        super().__init__(3, beside.WIDTH)
+        super().__init__(3, beside_these_nets.WIDTH)
 
 ready = torch.nn.Linear(2, 2)
 number = 7
@@ -32,7 +32,7 @@ def fails():
 
 @pytest.fixture
 def nets(tmp_path):
-    (tmp_path / "beside.py").write_text("WIDTH = 5")
+    (tmp_path / "beside_these_nets.py").write_text("WIDTH = 5")
     (tmp_path / "nets.py").write_text(NETS)
     return tmp_path / "nets.py"
 
