@@ -174,3 +174,11 @@ def test_no_tracked_file_is_empty_or_large() -> None:
 def test_imports_are_absolute() -> None:
     for path, tree in TREES.items():
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level], path
+
+
+def test_files_that_comments_and_docstrings_name_exist() -> None:
+    """`name.py` in backticks; a module that is renamed takes its mentions along."""
+    known = {path.name for folder in ("src", "tests", "benchmarks", "flows") for path in (ROOT / folder).rglob("*.py")}
+    for path in TREES:
+        named = re.findall(r"`(?:[\w/]+/)?(\w+\.py)`", path.read_text(encoding="utf-8"))
+        assert set(named) <= known | {"my_net.py"}, f"{path.relative_to(ROOT)}: {set(named) - known}"

@@ -2,7 +2,7 @@
 
     step = max(device + exposed all-reduce, input pipeline)
 
-`mfcp.emulator.efficiency` says what `device` is. A task's batch is split over a cluster's accelerators (synchronous
+`mfcp.emulator.efficiency` defines `device`. A task's batch is split over a cluster's accelerators (synchronous
 data parallelism). What favours one cluster for one task and another for the next is physical: memory size and
 bandwidth, which precisions have fast units, launch-bound small batches, gradients over slow links, images that hosts
 must decode.

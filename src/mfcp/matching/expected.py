@@ -97,7 +97,9 @@ def expected_plans(moments: Moments, *, price: float) -> ExpectedPlan:
     gamma', with F, the least makespan at mean reliability gamma', convex in it.
     """
     point = moments.point()
-    first = solve_or_fall_back(point, quick(point))  # as what follows is worth; the means are not known better
+    first = solve_or_fall_back(
+        point, quick(point)
+    )  # quickly: the search that follows improves the plan, and the means are uncertain
     unit = first.makespan
     if point.clusters**point.tasks <= _FEW:
         plan, cost, _ = _best_of_all(moments, unit, price, None)
@@ -220,7 +222,7 @@ def _improved(
 
 
 def kernel_inputs(moments: Moments) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Times, their variances, reliabilities and theirs, each (B, N, M), and zeta, as `compiled_expected` takes them.
+    """What `kernels.expected_cost` takes: times, their variances, reliabilities and theirs, each (B, N, M), and zeta.
 
     Where a pair is not allowed the time is inf and the rest 0; zeta is (0, 0) where there is none.
     """

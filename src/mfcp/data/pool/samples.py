@@ -45,7 +45,7 @@ class Fixed(SamplesRule):
 class LogNormal(SamplesRule):
     """samples = median · (flops / median flops)^-flops_exponent · exp(sigma · z), z standard normal.
 
-    The exponent keeps the tasks' total work alike: with equal counts one giant model decides every
+    The exponent keeps the tasks' total work alike: with equal counts one very large model decides every
     round's makespan. On timm's inference tasks 0.7 leaves the least spread of log time (1.38 at 0, 0.43 at 0.7,
     0.69 at 1): small models use a device worse. z is drawn from a hash of seed,
     task and replica, so that adding a task leaves every other task's draw as it was.

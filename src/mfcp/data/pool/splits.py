@@ -59,8 +59,8 @@ def split_tasks(pool: TaskPool, seed: int, fractions: tuple[float, ...] = (0.6, 
         )
     rng = np.random.default_rng([seed, 0x5B117])
     order = rng.permutation(len(names))
-    giant = sizes[order] > min(fractions) * len(group)
-    order = np.concatenate([order[giant], order[~giant]])  # dealt while every part still has room
+    large = sizes[order] > min(fractions) * len(group)
+    order = np.concatenate([order[large], order[~large]])  # large ones are dealt while every part still has room
     missing = np.array(fractions) * len(group)
     part = np.zeros(len(names), np.int8)
     for position, g in enumerate(order):

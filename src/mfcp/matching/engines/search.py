@@ -21,9 +21,10 @@ _TAU, _LAM, _BETA = 1e-3, 5e-4, 500.0  # of the relaxed problem that the prices 
 class Search(Engine):
     """Iterated local search and implicit enumeration, compiled and batched over rounds.
 
-    Prices of the relaxed problem bound the optimum and say what each pair costs beyond it; a plan that beats the best
-    one known spends little on such pairs, and what can be afforded is looked at until nothing is left or `budget` is
-    spent. A round's plan depends on that round alone, not on its batch or the number of threads.
+    Prices of the relaxed problem bound the optimum and give each pair a reduced cost. A plan that beats the best one
+    known has a small sum of reduced costs. All plans with so small a sum are looked at, cheapest first, until none is
+    left, which proves the optimum, or `budget` is spent. The plan of a round depends on that round alone, not on its
+    batch or the number of threads.
 
     Attributes:
         effort: of the descents from perturbed plans, in neighbours looked at: a tenth before the enumeration, all of

@@ -1,10 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-decorators
 """Compiled local search of one round: a plan over (cluster, task) pairs, its sums, and what a move changes.
 
-`_strain` says what it costs a cluster to be as full as it is, with one pair less or more; rounding and annealing are
-written on it. A move that overfills a cluster may push a task out of it, which may push out another one (an ejection
-chain [Glover1996]_). What runs often is inlined: to hand over these tuples takes longer than a move. Constants of other
-modules come as arguments: the cache beside this file notices changes of this file only.
+`_strain` gives the cost of a cluster's load with one pair less or more. Rounding and annealing both use it. A move that
+overfills a cluster may push a task out of it, and that task may push out another one (an ejection chain [Glover1996]_).
+Functions that run often are inlined, because handing over the tuples of arrays takes longer than a move.
 
 .. [Glover1996] Glover, Discrete Applied Mathematics 65, 1996, doi:10.1016/0166-218X(94)00037-E.
 """
@@ -167,7 +166,7 @@ CURSOR = 8  # task to go on with
 SCALARS = 9
 MOVING, CHAINING = 20, 40  # work of a move, and of a look for the next task of a chain besides a visit per member
 BROKEN = 1e-10  # relative excess of a limit that counts: a tenth of what is verified
-BETTER = 1e-5  # relative improvement of the makespan that is worth a copy of the plan
+BETTER = 1e-5  # least relative improvement of the makespan for which the plan is copied
 DEEP = 8  # tasks in a chain, at most
 
 # Without Numba's reference counts: it counts every look at an array of a tuple, by atomic writes that threads contend

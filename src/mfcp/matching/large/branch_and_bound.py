@@ -1,8 +1,9 @@
 """Branch and bound on long tasks: what the relaxation loses by splitting them, and where they had better run.
 
-The relaxation splits long tasks, a plan cannot; around them its value is too low and its prices are wrong. In a
-branch some long tasks may run on a few clusters only; it is a relaxation like any other, and the least of the open
-branches is a bound for all plans. The best of them is looked into first, by the long task that fills most in parts.
+The relaxation splits long tasks, which a plan cannot do. So its value is too low, and its prices around such tasks are
+wrong. In a branch some long tasks may run on a few clusters only. A branch is a relaxation like any other, and the
+least bound of the open branches is a bound for all plans. The branch with the least bound is split first, by the long
+task that fills most of a cluster in parts.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def branch(
         bound: of every plan, as far as it is known.
         value: see there.
         most: relaxations to solve; those of a long task's clusters are solved together, so that they may be a few more.
-        whole: share of a cluster in parts of one task from where on that is worth a branch.
+        whole: share of a cluster in parts of one task from which on the task gets a branch.
         width: candidates per task, at most.
         tolerance: relative, of each.
         deadline: time.monotonic() after which to stop.

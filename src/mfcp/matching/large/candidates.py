@@ -1,4 +1,4 @@
-"""The few clusters per task that are worth a look, and every constraint beyond time and reliability as rows."""
+"""A few candidate clusters per task, and every constraint beyond time and reliability as rows."""
 
 from __future__ import annotations
 

@@ -25,13 +25,22 @@ def generate(
     data: Relaxation, shards: Shards, vector: Floats, *, width: int, tolerance: float, off: float, deadline: float,
     floor: float, hopeless: float = np.inf, enough: float = np.inf,
 ) -> Progress:  # fmt: skip
-    """Column generation from prices to a gap of `tolerance`, or to a relaxation not above a bound known otherwise.
-
-    `off` is how far off the start may be, relative; `floor` is that bound, from `hopeless` times this one's on a solve
-    without a result is not repeated; and a bound of `enough` is as good as any better one.
+    """Column generation from prices to a relative gap of `tolerance`.
 
     The factor that prices may move by grows from solve to solve: at first, a cluster that is nobody's candidate must
     not become so cheap that it is everybody's next time.
+
+    Args:
+        data: the relaxation.
+        shards: its tasks.
+        vector: (D,) prices to start from.
+        width: candidates per task.
+        tolerance: gap at which to stop.
+        off: how far off the start may be, relative.
+        deadline: time.monotonic() after which to stop.
+        floor: a bound known otherwise; a relaxation that is not above it is good enough.
+        hopeless: a solve without a result is not repeated where `floor` is so many times the bound.
+        enough: a bound that needs no improvement.
     """
     limits, edge = data.limits()
     vector = np.maximum(vector, 0.0)

@@ -1,4 +1,4 @@
-"""Tasks that are equal in everything: one task of the relaxation, whose mass is their number."""
+"""Tasks that are equal in everything become one task of the relaxation, whose mass is their number."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _begin(
 
 
 def _reach(shards: Shards, pairs: _Pairs, to: _Pairs, step: Floats) -> tuple[float, float, Floats]:
-    """Primal and dual step to the border, and the sums of `kernels.reach`."""
+    """Primal and dual step to the border, and the sums of `pricing_kernels.reach`."""
     reached = np.array(shards.each("reach", step))
     primal, dual = pairs.reach(to)
     return min(primal, float(reached[:, 0].min())), min(dual, float(reached[:, 1].min())), reached[:, 2:].sum(axis=0)

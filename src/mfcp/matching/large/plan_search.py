@@ -4,9 +4,9 @@ For prices p, q that certify the bound LB, every plan with makespan θ (weight w
 
     w θ - LB = Σ_j (reduced cost of j's cluster)  +  Σ_i p_i (θ - load_i)  +  q (Σ_j a_j - gamma N),
 
-so a plan is near the bound if its tasks run where they are nearly cheapest, its clusters end nearly together and it
-is no more reliable than asked. Few pairs are nearly cheapest; choosing among them is a balancing problem, in which a
-single move is far coarser than the gap asked for, and chains of moves are as fine as their number.
+so a plan is near the bound if its tasks run where they are nearly cheapest, if its clusters end nearly together, and if
+it is no more reliable than asked. Few pairs are nearly cheapest. To choose among them is a balancing problem: a single
+move changes far more than the gap that is asked for, while a chain of moves can change as little as needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prices of one round's constraints, the bound they certify, and the few clusters per task worth a look.
+"""Prices of one round's constraints, the bound that they certify, and a few candidate clusters per task.
 
 The linear relaxation lets a task be split. With the makespan's weight w, B rows per cluster (the makespan's and those
 of `rows_of`) and the reliability row, it is
@@ -9,11 +9,12 @@ and any prices p >= 0 with Σ p = w, π >= 0, q >= 0 certify (weak duality)
 
     Σ_j min_i (p_i t_ij + c_ij + Σ_r π_ri use_rij - q a_ij) + q gamma N - Σ π limit <= every plan's objective.
 
-Column generation [Gondzio2013]_: a primal-dual interior point method on W candidates per task, whose prices stay
-central and so do not swing; a dense pass over all clusters, which certifies the bound and proposes new candidates; and
-so on until the two meet. Before, the same on a sample of tasks, drawn by cost, so that long tasks are always in it.
+Column generation [Gondzio2013]_ finds such prices. A primal-dual interior point method solves the relaxation on W
+candidates per task; its prices stay central and so do not swing. A dense pass over all clusters then certifies the
+bound and proposes new candidates. Both repeat until they meet. A sample of tasks goes first. It is drawn by cost, so
+that long tasks are always in it.
 
-Everything about tasks lives in shards, which see prices only; all sums over shards are taken in their order.
+All data about tasks live in shards, which see prices only. Sums over shards are taken in a fixed order.
 
 .. [Gondzio2013] Gondzio, González-Brevis, Munari, EJOR 224, 2013, doi:10.1016/j.ejor.2012.07.024.
 """
@@ -44,12 +45,12 @@ from mfcp.matching.problem import SLACK, MatchingProblem
 from mfcp.threads import one_blas_thread
 
 _VALUES = 6  # relaxations beyond the first, at most
-_LARGE = 10**7  # entries from which on to fix long tasks takes longer than to search
+_LARGE = 10**7  # entries from which on fixing long tasks takes longer than a search
 _BRANCHING, _BRANCHES = 10**7, 40  # entries of all branches together, and how many: as long as a search takes
-_WHOLE = 0.03  # of a cluster in parts of one long task, from where on that is worth a branch; or what a task has of one
+_WHOLE = 0.03  # share of a cluster in parts of one long task from which on it gets a branch; or of the task
 _FEWEST = 3  # branches of one long task: where the relaxation has its parts, and elsewhere
 _STARTS = 3  # branches that searches start from
-_CHEAP = 10**6  # entries up to which accuracy takes no time to speak of
+_CHEAP = 10**6  # entries up to which accuracy costs hardly any time
 _HOPELESS = 2.0  # times the relaxation's bound: prices of a round so much shorter than its longest task do not matter
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -264,7 +265,7 @@ class _Relaxations:
 
     @property
     def slack(self) -> float:
-        """Relative, between the bound and the makespan of plans worth a look."""
+        """Relative distance between the bound and the makespan of a good plan."""
         return 0.5 * self.problem.clusters / self.problem.tasks
 
     def _branches(self, solved: _Solved, bound: float) -> tuple[float, float, list[Branch]]:

@@ -1,11 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-decorators
-"""Compiled last look at small rounds: the tasks of a few clusters put where they end earliest, all ways looked at.
+"""Compiled last step for small rounds: all tasks of a few clusters are dealt out anew, in the best possible way.
 
-Where a cluster has ten tasks of very different sizes, single moves and chains end in plans from which only several
-tasks at once lead on. A few clusters at a time, their tasks are dealt out anew by depth-first search, the longest
-first, for the least time beyond a level just below the best plan; what cannot do better than what is known is cut off
-by the work that remains, and by the reliability that it can still reach. A neighbourhood of exponential size, searched
-exactly [Ahuja2002]_.
+Where a cluster has about ten tasks of very different sizes, single moves and chains end in plans that only a change of
+several tasks at once improves. This search takes a few clusters at a time and tries all ways to deal out their tasks,
+depth first and the longest task first. It looks for the least time beyond a level just below the best plan. A branch
+is cut off where the work that remains, or the reliability that it can still reach, rules out an improvement. So it
+searches a neighbourhood of exponential size exactly [Ahuja2002]_.
 
 .. [Ahuja2002] Ahuja et al., Discrete Applied Mathematics 123, 2002, doi:10.1016/S0166-218X(01)00338-9.
 """
@@ -130,8 +130,8 @@ def regroup(pairs, terms, own, best, together, drop, nodes, total, state):
     """Improve a plan by dealing out the tasks of `together` clusters anew, one group at a time.
 
     Args:
-        pairs, terms: as in `moves`, of a sequential round without limits whose makespan is all that counts; no backlog
-            is as long as that.
+        pairs, terms: as in `annealing`, of a sequential round without limits in which only the makespan counts; no
+            backlog is as long as the makespan.
         own: (N,) pair of each task, of a plan that reaches the reliability; the best found afterwards.
         best: its makespan.
         together: clusters of a group; one of them ends after the level.

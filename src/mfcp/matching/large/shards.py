@@ -1,6 +1,6 @@
-"""Tasks in shards: what needs every task is an operation on these, and sees of the rest only prices.
+"""Tasks in shards: whatever needs every task is an operation on shards, which see nothing of the rest but prices.
 
-All sums over shards are taken in their order, so neither threads nor machines change a bit of the result.
+Sums over shards are taken in a fixed order, so that neither threads nor machines change a bit of the result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mfcp.arrays import Floats
 from mfcp.matching.large.linear_relaxation import Relaxation
 
 _SHARDS = 8  # at most; the result does not depend on how many threads share them
-_WORTH = 40_000  # candidates that make a shard worth its overhead
+_WORTH = 40_000  # candidates from which on a shard pays for its overhead
 _NOISE = 4096
 _KEEP = 0.125  # a candidate with this share of its task stays: at most 8
 

@@ -32,7 +32,7 @@ def kkt_response(problem: RelaxedProblem, X: Tensor, G: Tensor) -> tuple[Tensor,
     """(dL/dT, dL/dA) for dL/dX = G at the optimum X by the dense system of M N + N unknowns.
 
     Eq. (15) of [Huo2025]_: [[∇²_XX F, Bᵀ], [B, 0]] [dX; dnu] = -[∇²_Xθ F; 0] dθ, B the column sums; solved once for
-    the adjoint. `solvers.respond` is the same with M + 1 unknowns.
+    the adjoint. `argmin.respond` is the same with M + 1 unknowns.
     """
     rounds = [_adjoint(problem.take(b), X[b], G[b]) for b in range(len(X))]
     return torch.stack([grad for grad, _ in rounds]), torch.stack([grad for _, grad in rounds])

@@ -1,4 +1,4 @@
-"""The compiled kernels behind the torch interface: rounds split over threads, results as `dual.py` gives them."""
+"""The compiled kernels behind the torch interface: rounds go to threads, results are those of `dual_newton.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OVERHEAD = 60  # entries that take as long as what a round costs whatever its s
 def solve_rounds(
     problem: RelaxedProblem, room: Tensor, *, tolerance: float, max_steps: int, start: tuple[Tensor, Tensor] | None
 ) -> DualPoint:
-    """`dual.solve_rounds` of a problem on the CPU, `room` (B,) being its distance to the edge."""
+    """`dual_newton.solve_rounds` of a problem on the CPU, `room` (B,) being its distance to the edge."""
     from mfcp.matching.kernels.relaxed_newton import solve_range
 
     B, M, N = problem.T.shape
@@ -58,7 +58,7 @@ def solve_rounds(
 
 
 def respond(problem: RelaxedProblem, X: Tensor, p: Tensor, q: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-    """`solvers.respond` on the CPU; rounds with infinite q get zeros."""
+    """`argmin.respond` on the CPU; rounds with infinite q get zeros."""
     from mfcp.matching.kernels.relaxed_newton import respond_range
 
     B, M, N = X.shape

@@ -1,20 +1,20 @@
 """The relaxed argmin of Eq. (10) of [Huo2025]_ through its dual: M + 1 unknown prices per round.
 
 With the entropy tau Σ x log x every column of X is a softmax once the prices are known: p_i of a second on cluster i
-(p on the simplex) and q > 0 of a unit of missing reliability. With the regret of a pair's reliability,
+(p on the simplex) and q > 0 of a unit of missing reliability. What pair (i, j) lacks against the task's best cluster is
 d_ij = (max_k a_kj - a_ij) / N, and the room = mean_j max_k a_kj - gamma, the dual is
 
     D(p, q) = -(1/beta) Σ p log p + lam log q - q room - tau Σ_j log Σ_i exp(-(p_i t_ij + q d_ij) / tau),
 
-concave, with gradient (load_i - log p_i / beta, lam / q - slack) up to the simplex multiplier. Written in regrets d
+concave, with gradient (load_i - log p_i / beta, lam / q - slack) up to the simplex multiplier. Written in d
 and slack = room - Σ d x, nothing cancels when gamma is close to the edge. Three phases:
 
 1. `interior_point`: prices to within a small barrier;
 2. Newton on the dual, quadratic from there; rounds where it is not are sent back for a smaller barrier;
 3. Newton on X itself, with iterative refinement, where rounding of the prices leaves a residual (small tau, lam).
 
-This module is the readable definition: any torch device, batched, no loop over rounds. `compiled.py` is the same
-algorithm for the CPU.
+This module is the readable definition: any torch device, batched, no loop over rounds. `kernels/relaxed_newton.py` is
+the same algorithm, compiled for the CPU.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Rounds:
 
     Attributes:
         T: (B, M, N) seconds; 0 where forbidden.
-        d: (B, M, N) reliability regrets (max_k a_kj - a_ij) / N, >= 0; 0 where forbidden.
+        d: (B, M, N) reliability that a pair lacks, (max_k a_kj - a_ij) / N, >= 0; 0 where forbidden.
         forbidden: (B, M, N) True where a task may not run, or None.
         room: (B,) largest mean reliability of any plan, minus gamma; > 0.
         beta, lam, tau: (B,).
@@ -106,7 +106,7 @@ def interior_point(
         live = live & ~arrived
         if not bool(live.any()):
             break
-    # of a price that only the barrier holds up, the loads know more
+    # Loads tell more about a price that only the barrier keeps above 0.
     entropic = torch.softmax(rounds.beta[:, None] * (rounds.T * at.X).sum(2), 1)
     return torch.where(entropic < 0.1 * at.p, entropic, at.p), at.q, steps
 

@@ -69,9 +69,9 @@ def objective_slope(problem: RelaxedProblem, X: Tensor) -> tuple[Tensor, Tensor]
     q = problem.lam / margin(problem, X)
     slope = p[:, :, None] * effort - (q / N)[:, None, None] * A
     with torch.no_grad():
-        regret = (A.amax(1, keepdim=True) - A) / N
+        lacking = (A.amax(1, keepdim=True) - A) / N
         by_load = problem.beta * (p * (effort.square() * X).sum(2)).amax(1)
-        curvature = by_load + q.square() / problem.lam * (regret.square() * X).sum((1, 2))
+        curvature = by_load + q.square() / problem.lam * (lacking.square() * X).sum((1, 2))
     return slope + problem.tau[:, None, None] * X.clamp_min(1e-300).log(), curvature
 
 

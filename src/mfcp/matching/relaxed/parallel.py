@@ -35,7 +35,7 @@ def solve_locally(
         problem: rounds with a `speedup`, gamma within reach.
         restarts: number of starting plans, the first uniform, the others random.
         start: (B, M, N) plans to start from instead.
-        compiled: take the steps in `compiled_parallel.py`, which is for the CPU.
+        compiled: take the steps in `kernels/parallel_descent.py`, which is for the CPU.
     """
     B, M, N = problem.T.shape
     if start is None:

@@ -22,7 +22,7 @@ def newton_step(
 
     Args:
         T: (B, M, N) seconds.
-        d: (B, M, N) reliability regrets.
+        d: (B, M, N) reliability that a pair lacks against the task's best cluster, over N.
         W: (B, M, N) inverse curvature in X, 0 where forbidden.
         D: (B, M + 1) inverse curvature in the prices.
         V: (B, M, N) gradient of the objective in X.

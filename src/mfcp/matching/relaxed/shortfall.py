@@ -1,14 +1,14 @@
-"""The relaxed plan that pays for expected missing reliability, instead of keeping a barrier's distance from gamma.
+"""The relaxed plan that pays for the reliability it is expected to lack, instead of keeping away from gamma.
 
 In F, Eq. (9) of [Huo2025]_, price · E[max(0, gamma - r)] takes the place of -lam log g: r is normal with the plan's
 mean reliability u and a fixed deviation q, so the term is price · (q phi(d / q) - d Phi(-d / q)) with d = u - gamma,
 smooth, convex, and finite everywhere: every round has a plan. As q -> 0 it is the hard penalty price · max(0, -d).
 
-At the optimum it has a slope -Q and a curvature h in u. The barrier with slack Q / h, lam = Q² / h at a shifted gamma
-has the same two there, hence the same optimum and the same implicit derivative. So the plan is found by a few solves
-of matched barrier problems, each expanded at the last u: a Newton iteration in one unknown. The price that plans need
-rises with u and the one that the term pays falls, so u and what comes out enclose the solution, and where the
-iteration leaves that interval it is halved.
+At the optimum the term has a slope -Q and a curvature h in u. The barrier with slack Q / h and lam = Q² / h, at a
+shifted gamma, has the same slope and curvature there, hence the same optimum and the same implicit derivative. So the
+plan is found by a few solves of such matched barrier problems, each at the u of the last one. That is a Newton
+iteration in one unknown. The price that plans need rises with u, and the price that the term pays falls, so that both
+sides enclose the solution. Where the iteration leaves that interval, the interval is halved.
 """
 
 from __future__ import annotations

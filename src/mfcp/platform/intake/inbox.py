@@ -1,7 +1,7 @@
 """Deliveries of an inbox into the log: all that wait are judged, written as one version, entered, archived.
 
-Whatever dies when, the next call takes the same steps to the same end: a delivery leaves the inbox last, and what was
-judged once is judged alike beside a log that has its rows already.
+A call that dies anywhere is repeated by the next one, with the same result. A delivery leaves the inbox last, and its
+rows are judged in the same way beside a log that has them already.
 """
 
 from __future__ import annotations

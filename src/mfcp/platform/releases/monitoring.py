@@ -1,4 +1,4 @@
-"""What became of the platform's predictions once their runs are back, and alarms where the world has changed.
+"""Compares predictions with the runs that have come back, and raises an alarm where something has changed.
 
 A stream is in the order in which its runs came into the log, so that no clock matters and every call sees the same
 alarms at the same runs. Each release has streams of its own, since a new one has learned what alarmed before it. The
@@ -26,7 +26,7 @@ from mfcp.platform.state.store import Note, Store
 from mfcp.release.decision import WIDTH
 
 MIX = ("flops", "param_count", "samples")
-REFERENCE = 100  # first tasks of the log, which the mix is measured by
+REFERENCE = 100  # so many first tasks of the log define the usual mix
 BINS = 10
 _DRIFT, _REQUEST = "drift", "retrain_requested"
 TRIES = 3  # trainings of an episode that may fail
