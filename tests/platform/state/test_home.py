@@ -26,7 +26,7 @@ def test_a_new_platform_gets_a_database_and_an_old_one_waits_for_its_own(monkeyp
     (tmp_path / "platform.db").unlink()
     (tmp_path / "repo").mkdir()
     monkeypatch.setattr("mfcp.platform.state.home.Store", partial(Store, wait_s=0.2))
-    with pytest.raises(MfcpError, match="cannot be used for 0.2 s"):
+    with pytest.raises(MfcpError, match=r"cannot be used for 0\.2 s"):
         open_store(tmp_path).counts()
     assert not (tmp_path / "platform.db").exists()
 

@@ -18,9 +18,9 @@ def softmax_descent(problem: RelaxedProblem, *, steps: int = 100, rate: float = 
     """(B, M, N) plans after gradient steps, each followed by a softmax of X itself.
 
     Algorithm 1 of [Huo2025]_: from the uniform plan, X ← softmax(X - rate ∇F(X; T, A)) in every column. The iterate
-    cannot leave softmax of a step of bounded size: it stalls near uniform, far above the optimum of Eq. (10). What it has
-    to mean is softmax of log X - rate ∇F, which is `mirror_descent.mirror_descent`. Where the barrier is crossed, the
-    printed algorithm is undefined; its slope is then that of the barrier at a margin of 1e-3.
+    cannot leave softmax of a step of bounded size: it stalls near uniform, far above the optimum of Eq. (10). What it
+    has to mean is softmax of log X - rate ∇F, which is `mirror_descent.mirror_descent`. Where the barrier is crossed,
+    the printed algorithm is undefined; its slope is then that of the barrier at a margin of 1e-3.
 
     Args:
         problem: rounds; tau = 0 is as printed.
