@@ -18,11 +18,11 @@ from mfcp.matching.planning import FALLBACK_PRICE, QUICK_TASKS, quick, solve, so
 from mfcp.matching.problem import SLACK, MatchingProblem
 
 _CHUNK = 1_000_000  # (rounds, plans) entries worked on at once
-_FEW = 5000  # plans up to which all are looked at: some milliseconds, as the search takes
-_KICKS = 600  # descents from perturbed plans, per round and over its tasks
+_FEW = 5000  # plans up to which all are looked at; that takes as long as the search
+_KICKS = 600  # descents from perturbed plans, shared by the tasks of a round
 _LEAST_KICKS, _PAIRED_KICKS = 12, 2400  # at 20 tasks more than 12 save 0.02 % of the cost and take twice the time
-_STEP = 0.8  # between those targets, in deviations of the plan's reliability
-_TARGETS = 3  # at most
+_STEP = 0.8  # distance of two targets, in deviations of the plan's reliability
+_TARGETS = 3  # targets of reliability above gamma, at most
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,8 @@ def expected_plans(moments: Moments, *, price: float) -> ExpectedPlan:
     gamma', with F, the least makespan at mean reliability gamma', convex in it.
     """
     point = moments.point()
-    first = solve_or_fall_back(
-        point, quick(point)
-    )  # quickly: the search that follows improves the plan, and the means are uncertain
+    # Quickly: the search that follows improves the plan, and the means are uncertain anyway.
+    first = solve_or_fall_back(point, quick(point))
     unit = first.makespan
     if point.clusters**point.tasks <= _FEW:
         plan, cost, _ = _best_of_all(moments, unit, price, None)

@@ -13,9 +13,9 @@ from mfcp.matching.integer.enumeration import few_plans
 from mfcp.matching.problem import MatchingProblem
 
 _PAIRS = 400  # entries up to which HiGHS proves an optimum in seconds
-_FEW_TASKS, _FEW_PAIRS = 4, 2000  # per cluster: up to so many HiGHS still does, and prices say little about plans
-_MANY_ROUNDS, _MANY_SIZE = 16, 2000  # M² N up to which plans a millisecond apart from HiGHS's are as good
-_SECONDS = 2.0  # that HiGHS needs to be worth a start
+_FEW_TASKS, _FEW_PAIRS = 4, 2000  # tasks per cluster, and pairs, up to which HiGHS is better than prices
+_MANY_ROUNDS, _MANY_SIZE = 16, 2000  # rounds from which on, and M² N up to which, engine `search` is taken
+_SECONDS = 2.0  # least time limit with which HiGHS is started
 
 
 class Auto(Engine):

@@ -13,7 +13,7 @@ from mfcp.matching.large.linear_relaxation import TINY, Relaxation
 from mfcp.matching.large.lp_interior_point import Progress, solve_restricted
 from mfcp.matching.large.shards import Shards
 
-_WIDE = 8.0  # duality gap to start with, in units of how far off prices are: few of a task's candidates matter
+_WIDE = 8.0  # first duality gap in units of the error of the prices; few of a task's candidates matter
 _ROUNDS = 12  # dense passes at most
 _BOX = 4.0  # factor that prices may move by in the first solve
 _LEAST = 1e-3  # of the mean price of seconds, to start with: from far below, a cluster's price takes forever to rise

@@ -25,15 +25,11 @@ from mfcp.matching.large.column_generation import generate
 from mfcp.matching.large.linear_relaxation import TINY, Relaxation, draw
 from mfcp.matching.large.shards import Threads, whole_plan
 
-LONG_TASK = 0.1  # of what is free, from where on tasks are fixed
-HUGE, SPLIT = 0.3, 0.4  # see `split`: from there on long tasks mislead more than a search can mend
-_EASY = 0.2  # of the bound; a rest that needs less has room for its long tasks anyway
-_PART, _ENOUGH = 0.5, 30  # of the long tasks that are fixed at once; or one for so many clusters, where that is more
-_SAMPLE = (
-    8,
-    32,
-    4000,
-)  # tasks of the sample: per cluster at least and at most, and in all; long tasks are always in it
+LONG_TASK = 0.1  # share of a cluster's free time from which on a task is long
+HUGE, SPLIT = 0.3, 0.4  # where `split` is above SPLIT, prices mislead more than a search can mend
+_EASY = 0.2  # share of the bound; where the other tasks need less, there is room for long ones anyway
+_PART, _ENOUGH = 0.5, 30  # a share of the long tasks is fixed at once, at least one for so many clusters
+_SAMPLE = (8, 32, 4000)  # tasks of the sample: per cluster at least and at most, and in all; long ones are always in it
 _COUNTS = 0.01  # share from which a candidate counts
 
 

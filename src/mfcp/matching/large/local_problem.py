@@ -11,16 +11,18 @@ from mfcp.matching.large import annealing
 from mfcp.matching.large.candidates import Candidates, Prices, Pricing, gather, rows_of
 from mfcp.matching.problem import MatchingProblem
 
-DEADLINES = 64  # levels of deadlines that are told apart; of more, a task is held to the next one down
-SMALL = 100_000  # entries up to which every allowed pair is looked at, not only the candidates
-TINY = 100  # entries up to which nothing is left out
-FEW = 1000  # entries up to which tasks are coarse
-NEAR = (0.15, 0.3)  # reduced cost, as a share of a task's own cost, up to which a pair is of use; with few entries
+DEADLINES = 64  # distinct deadlines at most; with more, a task is held to the next lower one that is kept
+# Rounds by their number of entries M N: up to SMALL every allowed pair is looked at and not only the candidates, up to
+# TINY none is left out, and up to FEW tasks are coarse.
+SMALL = 100_000
+TINY = 100
+FEW = 1000
+NEAR = (0.15, 0.3)  # largest reduced cost of a pair that is kept, as a share of its task's cost; the latter up to FEW
 LEAST = 3  # pairs that a task keeps in any case
-LONG = 0.5  # in M / N bounds: a pair that alone is further above the bound is of no use; more than the gap to expect
+LONG = 0.5  # a pair that alone ends so many times M / N of the bound above it is left out
 NONE = 1e300  # where there is no limit
-COOLER = 0.25  # the unit of temperature is the objective per task of a round of a thousand, (1000 / N)^COOLER of it
-DROP = 0.0095  # distance of the level below the best plan, with chains, in M^0.3 M / N of it
+COOLER = 0.25  # the unit of temperature is the objective per task, times (1000 / N)^COOLER
+DROP = 0.0095  # with chains the level lies DROP M^0.3 M / N of the best plan below it
 
 
 @dataclass(frozen=True)

@@ -24,23 +24,23 @@ from mfcp.matching.large.candidates import Pricing
 from mfcp.matching.large.local_problem import FEW, TINY, LocalProblem, local_problem_of
 from mfcp.matching.problem import MatchingProblem, violations
 
-# Annealing by single annealing, then by chains near the best plan: temperature and stiffness, first to last.
+# Temperature at first and at last, stiffness at first and at last: of single moves, then of chains near the best plan.
 WARM = (0.03, 0.003, 250.0, 5000.0)
 CHAINS = (0.02, 0.008, 3000.0, 3000.0)
 LOOSE = (0.06, 0.03, 300.0, 300.0)  # chains of few entries: tasks are too coarse for that
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
 DEPTH = 4  # tasks moved at once
-SMALL = 50_000  # entries up to which more than the usual work is still a fraction of a second
-LONGER = (0.8, 4.0)  # times the usual work, of few entries and of those
-STARTS, MORE = 2, 16  # searches side by side, of which the best counts; more of them for few entries
-WORK = (2e6, 1.5e7)  # visits of a pair in each phase, or what takes as long; less for few entries
-PASSES = (20, 30)  # visits of each pair in each phase, besides
-BALANCE = 1.5e5  # work of the second phase per cluster, besides
-HOTTER = (2.0, 8.0, 32.0, 128.0)  # temperatures of tiny rounds in units of those above, each twice
-# Clusters dealt out anew at once, in how many plans; the level below the best; work at most, once and in all.
+SMALL = 50_000  # entries up to which more than the usual work still takes a fraction of a second
+LONGER = (0.8, 4.0)  # factor on the work of rounds up to FEW and up to SMALL entries
+STARTS, MORE = 2, 16  # searches side by side, of which the best counts; MORE up to FEW entries
+WORK = (2e6, 1.5e7)  # visits of a pair in each phase; less up to FEW entries
+PASSES = (20, 30)  # and so many for each pair
+BALANCE = 1.5e5  # and so many in the second phase for each cluster
+HOTTER = (2.0, 8.0, 32.0, 128.0)  # factors on the temperature in rounds up to TINY entries, each tried twice
+# Regrouping: clusters at once, plans that get it, distance of the level below the best, work per group and in all.
 TOGETHER, REGROUPED, CLOSE, NODES, REGROUPING = 4, 4, 1e-4, 20_000, 500_000
-CHUNK = 1e6  # work between two looks at the clock
+CHUNK = 1e6  # visits between two looks at the clock
 
 
 def search(

@@ -46,12 +46,12 @@ from mfcp.threads import one_blas_thread
 
 _VALUES = 6  # relaxations beyond the first, at most
 _LARGE = 10**7  # entries from which on fixing long tasks takes longer than a search
-_BRANCHING, _BRANCHES = 10**7, 40  # entries of all branches together, and how many: as long as a search takes
+_BRANCHING, _BRANCHES = 10**7, 40  # entries of all branches together and their number: they take as long as a search
 _WHOLE = 0.03  # share of a cluster in parts of one long task from which on it gets a branch; or of the task
-_FEWEST = 3  # branches of one long task: where the relaxation has its parts, and elsewhere
+_FEWEST = 3  # branches of one long task at least: on the clusters that have parts of it, and elsewhere
 _STARTS = 3  # branches that searches start from
 _CHEAP = 10**6  # entries up to which accuracy costs hardly any time
-_HOPELESS = 2.0  # times the relaxation's bound: prices of a round so much shorter than its longest task do not matter
+_HOPELESS = 2.0  # where the longest task takes so many times the relaxation's bound, prices do not matter
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -190,7 +190,7 @@ class _Relaxations:
         if solved.found.bound == np.inf or not (backlog or long_task):
             return solved, bound
         first = solved.found.value if np.isfinite(solved.found.value) else bound
-        high = most = np.inf  # a V above its F; and what no V certifies more than, the F of a smaller one
+        high = most = np.inf  # a V above its F(V); the F of a smaller V, which no larger V exceeds
         growth = 0.05 if backlog else 0.001
         for _ in range(_VALUES):
             near = high - bound <= 1e-3 * abs(bound) or most - bound <= 3e-4 * abs(bound)
@@ -243,7 +243,7 @@ class _Relaxations:
         longest = self.floor > _HOPELESS * max(solved.found.bound, 0.0)
         possible = np.isfinite(bound) and (longest or np.isfinite(solved.found.value))
         if fixing is None and longest:
-            # a large round with room to spare is mostly searched well without, in less time
+            # A large round with room to spare is mostly searched as well without, in less time.
             fixing = self.problem.T.size <= _LARGE
         if fixing is False or not (self.can_fix and possible):
             return None, solved, bound
