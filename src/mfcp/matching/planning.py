@@ -87,12 +87,12 @@ def solve(
 def solve_or_fall_back(
     problem: MatchingProblem, engine: str | Mapping[str, Any] | Engine = "auto", *, time_limit: float = 60.0
 ) -> Solution:
-    """Eq. (2) where it has a plan; elsewhere objective + 20 · (least objective) · shortfall, least.
+    """Plans by Eq. (2); a round without such a plan minimises objective + 20 · (least objective) · shortfall instead.
 
-    Predictions may admit no feasible plan although the platform must still place the tasks; every method
-    is treated alike by this rule. Status "fallback" marks such rounds; "infeasible" remain those that have no plan
-    even at gamma 0. All rounds are solved by the engine that the batch asks for: chosen anew for a few of them, `auto`
-    might take one whose plans hang on the clock.
+    Predictions may admit no feasible plan, although the platform must still place the tasks. All methods fall back in
+    this way. Such rounds have the status "fallback"; "infeasible" are those that have no plan even at gamma 0. All
+    rounds are solved by the engine that was chosen for the whole batch. If `auto` chose again for the few rounds that
+    fall back, it might take an engine whose plans depend on the clock.
     """
     import_members("mfcp.matching.engines")
     engine = Engine.parse(engine).resolve(problem.flat(), None, time_limit)
@@ -113,7 +113,7 @@ def solve_or_fall_back(
 
 
 def quick(problem: MatchingProblem) -> str | dict[str, Any]:
-    """An engine for plans to start from and makespans to measure in: exact where plans are few, else milliseconds."""
+    """A fast engine, for plans to start from and makespans to measure in: exact where plans are few."""
     if few_plans(problem):
         return "auto"
     return _QUICK_SEARCH if problem.tasks <= QUICK_TASKS else _QUICK_DUAL

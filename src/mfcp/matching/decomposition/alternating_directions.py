@@ -91,7 +91,7 @@ class State:
 
 
 def iterate(blocks: Blocks, start: State, *, relaxation: float = RELAXATION) -> Iterator[State]:
-    """States after 1, 2, … iterations, without end: whoever asks for the next one decides when to stop.
+    """States after 1, 2, … iterations, without end; the caller decides when to stop.
 
     Residuals are compared in relative terms, because rho would otherwise depend on the units of x; and rho settles
     after a few hundred iterations, because ADMM converges for a fixed rho while one that keeps changing can stall it.
@@ -181,7 +181,7 @@ def nonnegative_quadratic(gram: Floats, linear: Floats, start: Floats) -> Floats
 
 
 def _pair(gram: Floats, linear: Floats, alone: Floats) -> Floats:
-    """Two multipliers: both if both come out positive, else the one that leaves the other no wish to be."""
+    """Two multipliers: both where both are positive, else the one under which the other is not needed."""
     (a, b), c = (gram[0, 0], gram[1, 1]), gram[0, 1]
     finite = np.where(np.isfinite(linear), linear, 0.0)
     both = np.stack([b * finite[0] - c * finite[1], a * finite[1] - c * finite[0]])

@@ -121,7 +121,7 @@ class RelaxedMatching:
         return result
 
     def multipliers(self, state: State) -> Multipliers:
-        """What the last steps charge; times' prices are made to sum to the makespan's weight, as the dual wants it."""
+        """The multipliers of the last steps; prices of time are scaled to sum to the makespan's weight."""
         rows = state.rho * self._project(state.z - state.v)[1]
         total = float(rows[0].sum())
         rows[0] = rows[0] * (self.weight / total) if total > 0 else self.weight / len(rows[0])

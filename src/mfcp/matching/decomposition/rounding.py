@@ -183,7 +183,7 @@ class _Draft:
 
 
 def _least(cost: Floats, tie: Floats, possible: Bools, slack: float) -> tuple[int, int]:
-    """Where the cost is least, and of those within `slack` the tie: else the order of clusters would decide.
+    """Where the cost is least; among costs within `slack` of it, where `tie` is least.
 
     Moves often cost the same, because what the last cluster keeps, or another one, decides when the round ends.
     """

@@ -1,4 +1,4 @@
-"""The engine for those who do not want to choose."""
+"""The default engine: it chooses another one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SECONDS = 2.0  # least time limit with which HiGHS is started
 
 
 class Auto(Engine):
-    """Chooses by size and time; the solution's `engine` says which."""
+    """Chooses an engine by size and time; the solution's `engine` tells which."""
 
     name: ClassVar[str] = "auto"
 
     def resolve(self, problem: MatchingProblem, price: Floats | None, time_limit: float) -> Engine:
-        """All plans if few; if many rounds, milliseconds; HiGHS where it ends in seconds; else prices and search."""
+        """Enumeration of few plans; `Search` for many rounds; HiGHS where it ends in seconds; else `Dual`."""
         if few_plans(problem):
             return Enumerate()
         M, N = problem.clusters, problem.tasks

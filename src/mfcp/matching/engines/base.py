@@ -15,7 +15,7 @@ from mfcp.registry import Registered
 
 @dataclass(frozen=True)
 class Found:
-    """What an engine found for a batch of B rounds; status, objective and gap are not its to claim.
+    """What an engine found for a batch of B rounds; `solve` derives status, objective and gap from it.
 
     Attributes:
         assignment: (B, N) cluster of each task; a round without a plan is all -1.
@@ -34,8 +34,8 @@ class Found:
 class Engine(Registered):
     """A way to solve Eq. (2); its fields are its settings.
 
-    A member overrides `match_round`, or `match` where a batch is faster than its rounds, and refuses by the class
-    variables what it cannot do.
+    A member overrides `match_round`, or `match` where a batch is faster than its rounds one by one. Its class variables
+    say what it can take; anything else is refused.
     """
 
     takes_price: ClassVar[bool] = False  # a price of shortfall instead of the constraint
@@ -43,7 +43,7 @@ class Engine(Registered):
     takes_extended: ClassVar[bool] = False  # backlog, capacities, deadlines, other objectives than the makespan
 
     def resolve(self, problem: MatchingProblem, price: Floats | None, time_limit: float) -> Engine:
-        """The engine that does the work on a batch, in seconds per round: itself, unless it only chooses one."""
+        """The engine that does the work: itself, unless it only chooses one by problem and seconds per round."""
         return self
 
     def match(

@@ -1,4 +1,4 @@
-"""Prices, a certificate and a plan near it: the engine for rounds of hundreds of tasks and more."""
+"""Prices, a certified bound and a plan near it: the engine for rounds of hundreds of tasks and more."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Dual(Engine):
         return found, pricing, value
 
     def _another(self, problem: MatchingProblem, price: float | None, time_limit: float) -> Ints:
-        """Where the search has no plan, anybody's is better than none."""
+        """The plan of another engine, where the search has found none."""
         other: Engine = Greedy() if problem.zeta is not None or problem.T.size > _PAIRS else Milp()
         plan: Ints = other.match_round(problem, price=price, time_limit=max(time_limit, 0.1), start=None).assignment[0]
         return plan

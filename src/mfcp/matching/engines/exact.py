@@ -41,7 +41,7 @@ class Milp(Engine):
     takes_extended: ClassVar[bool] = True
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """HiGHS on one round, from a greedy plan where there is one, improved if plain: its value closes most pairs."""
+        """HiGHS on one round; it starts from a greedy plan, whose value rules out most pairs."""
         begin = time.perf_counter()
         first = Greedy().match_round(problem, price=price, time_limit=time_limit, start=None).assignment[0]
         if first[0] >= 0 and problem.plain and price is None:
@@ -52,7 +52,7 @@ class Milp(Engine):
 
 
 def _improved(problem: MatchingProblem, plan: Ints) -> Ints:
-    """A plan no slower: some percent above the optimum become some tenths at (5, 20), for a tenth of HiGHS's time."""
+    """The plan after a short local search: a good start saves HiGHS far more time than it takes."""
     from mfcp.matching.kernels.list_schedule import iterate
 
     M, N = problem.T.shape
@@ -64,7 +64,7 @@ def _improved(problem: MatchingProblem, plan: Ints) -> Ints:
 
 
 class Exact(Engine):
-    """Enumeration where plans are few, else the MILP: the referee."""
+    """Enumeration where plans are few, else the MILP; other engines are judged by it."""
 
     name: ClassVar[str] = "exact"
 

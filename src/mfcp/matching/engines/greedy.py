@@ -35,7 +35,7 @@ class Greedy(Engine):
     takes_extended: ClassVar[bool] = True
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """The best of some dozen lists that holds, or none; fewer lists once the limit is over and one holds."""
+        """The best valid plan of a dozen lists, or none; it stops early once the time is over and a plan is valid."""
         end = time.perf_counter() + time_limit
         bound = simple_bound(problem, None if price is None else np.asarray(price))
         if price is None and problem.reachable_gamma() < problem.gamma - SLACK:
@@ -52,7 +52,7 @@ class Greedy(Engine):
 
 
 def _plans(problem: MatchingProblem, price: float | None) -> Iterator[Ints]:
-    """Plans that hold in all but perhaps reliability."""
+    """Plans that meet every constraint except perhaps reliability."""
     fastest = problem.T.min(axis=0).astype(np.float64)
     listed = _lister(problem)
     for order in _orders(problem, fastest):
@@ -68,7 +68,7 @@ def _plans(problem: MatchingProblem, price: float | None) -> Iterator[Ints]:
 def _priced(
     problem: MatchingProblem, listed: Callable[[float], Ints | None], price: float | None, work: float
 ) -> Iterator[Ints]:
-    """Plans at no price of reliability, at the given one, at any price, and bisected between until gamma is met."""
+    """Plans without a price of reliability, at the given one, at an infinite one, and at prices in between."""
     for q in (0.0, *(() if price is None else (price / problem.tasks,)), np.inf):
         plan = listed(q)
         if plan is not None:

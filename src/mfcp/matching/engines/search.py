@@ -88,7 +88,7 @@ class Search(Engine):
 
 
 def _priced(problem: MatchingProblem, price: Floats | None) -> tuple[Floats, Floats, Floats]:
-    """Regrets (B, N, M) of pairs, bounds (B,) and prices q (B,) of mean reliability, from the relaxed problem.
+    """Reduced costs (B, N, M) of pairs, bounds (B,) and prices q (B,) of mean reliability, from the relaxed problem.
 
     Every plan's value is at least bound + Σ_j reduced. Under parallel execution the times count at each cluster's
     lowest factor.

@@ -64,7 +64,7 @@ def fix_long_tasks(
     data: Relaxation, vector: Floats, *, floor: float, spare: float, longest: bool, reach: float, width: int,
     deadline: float,
 ) -> FixedTasks | None:  # fmt: skip
-    """Find places for long tasks; None where there are none, or no places.
+    """Put long tasks on clusters; None where there are no long tasks, or no room for them.
 
     Args:
         data: of plans below some makespan; all tasks, each of mass 1.
@@ -176,7 +176,7 @@ def _apart(T: Floats, floor: float) -> Iterator[tuple[np.intp, np.intp]]:
 
 
 def split(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> float:
-    """How much of the clusters' room is in parts of split long tasks, in units of M / N, what any plan loses.
+    """Share of the clusters' free time that is filled by parts of split long tasks, in units of M / N.
 
     Args:
         data: of plans below some makespan.
@@ -189,7 +189,7 @@ def split(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> float:
 
 
 def fills(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> Floats:
-    """(N, W) of what is free, where a candidate counts."""
+    """(N, W) share of a cluster's free time that each candidate fills; 0 where its share of the task is tiny."""
     at = np.maximum(cluster, 0)
     counts = (cluster >= 0) & (share > _COUNTS)
     seconds = np.where(counts, data.T[at, np.arange(len(cluster))[:, None]], 0.0)

@@ -157,7 +157,7 @@ def relax(problem: MatchingProblem, factor: Floats, penalty: float | None, value
 
 
 def probe_tasks(tasks: int) -> Ints:
-    """A few hundred tasks."""
+    """(n,) a few hundred of the tasks, evenly spread."""
     return np.unique(np.linspace(0, tasks - 1, 256).astype(np.int64))
 
 
@@ -192,9 +192,10 @@ def guess(data: Relaxation) -> Floats:
 
 
 def draw(data: Relaxation, vector: Floats, size: int, reach: float) -> tuple[Relaxation, Ints]:
-    """A sample of about `size` tasks by cost, and which: each one's chance grows with its cost, its mass undoes that.
+    """A random sample of about `size` tasks, and which tasks they are.
 
-    What is asked of the sample's reliability is as far from what it can reach as all tasks' is from their `reach`.
+    The chance of a task grows with its cost; its mass in the sample makes up for that. The reliability asked of the
+    sample is as far below what the sample can reach as that of all tasks is below `reach`.
     """
     rng = np.random.default_rng(0)
     n = len(data.mass)

@@ -311,7 +311,7 @@ def _limits(
 
 
 def _kept(valid: Bools, near: Bools, fits: Bools, short: Bools) -> Bools:
-    """The pairs to search: near ones that fit and are short; where a task has none, the most of that it can have."""
+    """The pairs to search: cheap ones within every limit and short enough; where a task has none, these are relaxed."""
     keep = near
     for good in (fits & short, fits, short & valid, valid):
         keep = near & good

@@ -22,7 +22,7 @@ _STEPS = 60  # Newton steps at most
 
 @dataclass
 class Progress:
-    """What a sequence of dense passes and interior point solves knows so far.
+    """The state of column generation between dense passes and interior point solves.
 
     Attributes:
         vector: (D,) prices at hand.
@@ -41,7 +41,7 @@ class Progress:
 
 @dataclass
 class _Pairs:
-    """Prices between their limits, and the slacks that pair with the distances: what the tasks' x and s are to them."""
+    """Distances of prices from their limits, and the slacks complementary to them, as x and s are for tasks."""
 
     below: Floats  # price - lowest
     above: Floats  # highest - price
@@ -172,7 +172,7 @@ def _reach(shards: Shards, pairs: _Pairs, to: _Pairs, step: Floats) -> tuple[flo
 
 
 def _solver(H: Floats, pairs: _Pairs, edge: Floats) -> Callable[[Floats], tuple[Floats, float]] | None:
-    """Solves the Newton system for prices and θ; None where the matrix is beyond help.
+    """A solver of the Newton system for prices and θ; None where the matrix cannot be factorised.
 
     Args:
         H: (D, D) the shards' sum, of which the lower triangle counts; overwritten.

@@ -117,7 +117,7 @@ class _Annealing:
         self.plan = local.empty()
 
     def round(self, start: Ints | None) -> None:
-        """Begin with the shares rounded, or with (N,) clusters as far as they are of use."""
+        """Begin with the rounded shares, or with given (N,) clusters where they are among the pairs."""
         pairs, plan, N = self.local.pairs, self.plan, self.local.tasks
         if start is not None:
             task = np.repeat(np.arange(N), np.diff(pairs.start))
@@ -146,7 +146,7 @@ class _Annealing:
             self._anneal(self.chains, DEPTH, hotter, self.second)
 
     def regroup(self) -> None:
-        """Deal out the tasks of few clusters at once anew, in rounds of few entries that this is compiled for."""
+        """Deal out the tasks of a few clusters anew, in rounds of few entries without further constraints."""
         local, plan, terms = self.local, self.plan, self.local.terms
         simple = local.alone and not (terms.limit.size or terms.zeta.size) and terms.backlog.max() <= local.floor
         if not simple or local.clusters * local.tasks > FEW or plan.best[0] < 0 or self._done():

@@ -115,7 +115,7 @@ def price(
 
 @dataclass(frozen=True)
 class _Solved:
-    """A relaxation, where its tasks are, and how far it got."""
+    """A relaxation, its shards, and the state in which column generation ended."""
 
     data: Relaxation
     shards: Shards
@@ -158,7 +158,7 @@ class _Relaxations:
         self.stats = {"passes": 0.0, "sample_passes": 0.0, "steps": 0.0, "relaxations": 0.0}
 
     def solve(self, value: float, factor: Floats, known: Floats | None, off: float) -> _Solved:
-        """The relaxation of plans below `value`, from prices that are `off`, relative; or from scratch."""
+        """Solve the relaxation of plans below `value`, from prices with a relative error of `off`, or from scratch."""
         data = relax(self.problem, factor, self.penalty, value)
         if self.kinds is not None:
             first, many = np.unique(self.kinds, return_index=True, return_counts=True)[1:]
@@ -214,7 +214,7 @@ class _Relaxations:
 
     @property
     def has_long_tasks(self) -> bool:
-        """Whether long tasks matter and can be told."""
+        """Whether only the makespan counts, so that long tasks matter, and tasks differ."""
         weights = self.problem.objective
         alone = weights.makespan and not (weights.total_time or weights.cost)
         return bool(alone) and self.kinds is None
@@ -236,9 +236,9 @@ class _Relaxations:
         return [each for each in tried if np.isfinite(each.found.value)] or [solved], bound
 
     def fixed(self, solved: _Solved, bound: float, fixing: bool | None) -> tuple[FixedTasks | None, _Solved, float]:
-        """Long tasks on clusters of their own choice, the relaxation of the rest, and the bound that long tasks raise.
+        """Long tasks fixed on clusters, the relaxation of the other tasks, and a bound that may be higher.
 
-        Nothing, and what was given, where long tasks do not matter or have no places.
+        Where long tasks do not matter or have no room: None and the arguments.
         """
         longest = self.floor > _HOPELESS * max(solved.found.bound, 0.0)
         possible = np.isfinite(bound) and (longest or np.isfinite(solved.found.value))
@@ -303,7 +303,7 @@ def _tolerance(problem: MatchingProblem) -> float:
 
 
 def _factors(problem: MatchingProblem) -> tuple[Floats, Floats]:
-    """(M,) factor of parallel execution at its least, for bounds, and with an equal share of the tasks."""
+    """(M,) least factor of parallel execution, for bounds; and the factor at an equal share of the tasks."""
     if problem.zeta is None:
         return np.ones(problem.clusters), np.ones(problem.clusters)
     even = max(1, round(problem.tasks / problem.clusters))
@@ -311,7 +311,7 @@ def _factors(problem: MatchingProblem) -> tuple[Floats, Floats]:
 
 
 def _alone(problem: MatchingProblem, least: Floats) -> tuple[float, float]:
-    """Seconds until the worst task is done where that is earliest, and Σ_j of the least linear objective."""
+    """The largest over tasks of the earliest end that each can have alone, and Σ_j of the least linear objective."""
     weights = problem.objective
     wait = None if problem.backlog is None else problem.backlog[:, None]
     longest = linear = 0.0

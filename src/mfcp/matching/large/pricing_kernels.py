@@ -258,7 +258,7 @@ def normal(cluster, b, a, cost, mass, x, s, H, force, sums):
 # Over 10 positional parameters: the arrays of a tuple would be reference-counted once a task.
 @kernel(inline="always")
 def _direction(j, cluster, b, a, mass, x, s, push, step, dx, ds):
-    """dx and ds of task j, and du, for a step in the prices; push: what x s / s is pushed up by."""
+    """Fill dx and ds of task j for a step in the prices, and return du; `push` is added to x."""
     W, B = b.shape[1:]
     total, balance = 0.0, mass[j]
     for k in range(W):

@@ -31,7 +31,7 @@ def _beyond(load, level):
 
 @kernel
 def _options(pairs, own, local, task, first, option, load):
-    """Tasks of a group that have a choice in it, the longest first, and their pairs; the others into `load`.
+    """Tasks that may run on several clusters of the group, longest first, and their pairs; others are added to `load`.
 
     Returns:
         (how many, their Σ_j a).

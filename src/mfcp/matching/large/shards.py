@@ -139,7 +139,7 @@ def whole_plan(shards: Shards) -> tuple[NDArray[np.int32], Floats]:
 
 
 def cut(tasks: int, candidates: int, workers: int = 0) -> list[slice]:
-    """The tasks of each shard; no more shards than are worth it, or than a fixed number and `workers`."""
+    """The tasks of each shard: as many shards as pay for their overhead, up to a fixed number or `workers`."""
     count = int(np.clip(tasks * candidates // _WORTH, 1, max(_SHARDS, workers)))
     edges = np.linspace(0, tasks, count + 1).astype(int).tolist()
     return [slice(a, b) for a, b in pairwise(edges)]
