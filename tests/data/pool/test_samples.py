@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mfcp.data.pool.samples import Fixed, LogNormal, SamplesRule
+from mfcp.data.pool.samples import Fixed, LogNormal, SampleCounts
 from mfcp.errors import SettingsError
 
 TASKS = [f"t{k}" for k in range(500)]
@@ -23,21 +23,21 @@ def test_log_normal_has_the_stated_median_spread_and_exponent():
 
 
 def test_a_task_draws_the_same_whatever_else_is_there():
-    rule = LogNormal(flops_exponent=0.0)
-    all_ = rule.draw(TASKS, COPIES, FLOPS, seed=3)
-    some = rule.draw(TASKS[100:110], COPIES[100:110], FLOPS[100:110], seed=3)
+    counts = LogNormal(flops_exponent=0.0)
+    all_ = counts.draw(TASKS, COPIES, FLOPS, seed=3)
+    some = counts.draw(TASKS[100:110], COPIES[100:110], FLOPS[100:110], seed=3)
     np.testing.assert_array_equal(some, all_[100:110])
-    assert not np.any(rule.draw(TASKS, COPIES, FLOPS, seed=4) == all_)
-    assert not np.any(rule.draw(TASKS, [1] * 500, FLOPS, seed=3) == all_)
+    assert not np.any(counts.draw(TASKS, COPIES, FLOPS, seed=4) == all_)
+    assert not np.any(counts.draw(TASKS, [1] * 500, FLOPS, seed=3) == all_)
 
 
 def test_a_task_of_unknown_flops_counts_as_the_median():
-    rule = LogNormal(sigma=0.0, median=5.0, flops_exponent=1.0)
-    np.testing.assert_allclose(rule.draw(["a", "b", "c"], [0] * 3, np.array([10, np.nan, 10.0]), seed=0), 5.0)
-    np.testing.assert_allclose(rule.draw(["a"], [0], np.array([np.nan]), seed=0), 5.0)
+    counts = LogNormal(sigma=0.0, median=5.0, flops_exponent=1.0)
+    np.testing.assert_allclose(counts.draw(["a", "b", "c"], [0] * 3, np.array([10, np.nan, 10.0]), seed=0), 5.0)
+    np.testing.assert_allclose(counts.draw(["a"], [0], np.array([np.nan]), seed=0), 5.0)
 
 
 def test_rules_are_parsed_by_kind():
-    assert SamplesRule.parse({"kind": "log_normal", "sigma": 0.1}) == LogNormal(sigma=0.1)
+    assert SampleCounts.parse({"kind": "log_normal", "sigma": 0.1}) == LogNormal(sigma=0.1)
     with pytest.raises(SettingsError, match="unknown key; remove it"):
-        SamplesRule.parse({"kind": "fixed", "median": 1})
+        SampleCounts.parse({"kind": "fixed", "median": 1})

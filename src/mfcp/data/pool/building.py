@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.data.pool.failures import FailureModel, emulate_failures, memory_pressure
-from mfcp.data.pool.samples import LogNormal, SamplesRule
+from mfcp.data.pool.samples import LogNormal, SampleCounts
 from mfcp.data.pool.splits import family_of
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.data.pool.times import Cells, balanced_pools, floats, measure_cells, pair_index, task_effects
@@ -29,7 +29,7 @@ class PoolSettings(BaseModel):
     """How a pool is made of a log: section `pool` of params.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    samples: FamilyField[SamplesRule] = Field(default=LogNormal(), description="where the log tells none")
+    samples: FamilyField[SampleCounts] = Field(default=LogNormal(), description="where the log tells none")
     pools: Literal["balanced", "asis"] = Field(default="balanced", description="draw pool sizes, or take the log's")
     failures: Literal["auto", "observed", "emulated", "off"] = Field(
         default="auto", description="source of reliability"
@@ -49,7 +49,7 @@ class _Rows:
     cluster: Ints
     task: Ints
     copy: Ints
-    drawn: Bools  # samples come from the rule
+    drawn: Bools  # samples are drawn by the settings
 
     def names(self, tables: Tables) -> Texts:
         """(n',) unique names: that of the task, numbered from the second copy on."""

@@ -13,8 +13,8 @@ from mfcp.arrays import Floats
 from mfcp.registry import Registered
 
 
-class SamplesRule(Registered):
-    """A rule for the samples of tasks whose log only tells a throughput."""
+class SampleCounts(Registered):
+    """The family of ways to draw the samples of tasks whose log only tells a throughput."""
 
     varied: ClassVar[bool] = False
     """Whether replicas of one task get different samples."""
@@ -31,7 +31,7 @@ class SamplesRule(Registered):
         raise NotImplementedError
 
 
-class Fixed(SamplesRule):
+class Fixed(SampleCounts):
     """Every task processes the same number of samples."""
 
     name: ClassVar[str] = "fixed"
@@ -42,7 +42,7 @@ class Fixed(SamplesRule):
         return np.full(len(source_task), self.value)
 
 
-class LogNormal(SamplesRule):
+class LogNormal(SampleCounts):
     """samples = median · (flops / median flops)^-flops_exponent · exp(sigma · z), z standard normal.
 
     The exponent keeps the tasks' total work alike: with equal counts one very large model decides every
