@@ -61,6 +61,13 @@ numba.config.CACHE_LOCATOR_CLASSES = ",".join([f"{__name__}.Locator", *_OTHERS])
 kernel: Any = partial(numba.njit, cache=True, nogil=True, error_model="numpy")
 """Decorator of a kernel: `@kernel`, or `@kernel(signature, further options)`."""
 
+uncounted: Any = partial(kernel, _nrt=False)
+"""Decorator of a kernel that allocates nothing, without Numba's reference counts.
+
+Numba counts each look at an array of a tuple by atomic writes. These take a tenth of the time of a small round, and
+threads that share the array contend for them.
+"""
+
 
 def prepare(module: str) -> None:
     """Have a module compiled, and those of `TOGETHER`, where they are not yet; called before its first kernel.
@@ -117,9 +124,10 @@ def _compile(folder: Path, name: str) -> None:
 def _folder() -> Path:
     """Of these sources, libraries and processor."""
     whole = hashlib.sha256()
+    always = (Path(__file__), _MATCHING / "normal.py")  # whose functions kernels call, though it has none
     for path in sorted(_MATCHING.rglob("*.py")):
         source = path.read_bytes()
-        if b"import kernel" in source or path in (Path(__file__), _MATCHING / "normal.py"):  # which has none of its own
+        if b"compiling import" in source or path in always:
             whole.update(f"{path.relative_to(_MATCHING).as_posix()}\0{len(source)}\0".encode() + source)
     processor = cpu_target.target_context.codegen().magic_tuple()  # and what it can do
     for part in (sys.version, numba.__version__, processor):

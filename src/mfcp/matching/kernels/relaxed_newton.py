@@ -17,7 +17,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from mfcp.matching.kernels.compiling import kernel, prepare
+from mfcp.matching.kernels.compiling import kernel, prepare, uncounted
 
 prepare(__name__)
 
@@ -81,7 +81,7 @@ _LN2, _LN2_REST = 0.6931471803691238, 1.9082149292705877e-10
 _HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of sqrt(1/2)
 
 
-@kernel(fastmath=_STRICT)
+@uncounted(fastmath=_STRICT)
 def _log(x):
     """log x to the last digit or two for x >= 1e-300; unlike math.log no call, so loops around it vectorise.
 
@@ -97,7 +97,7 @@ def _log(x):
     return k * _LN2 + (f - (s * (f - series) - k * _LN2_REST))
 
 
-@kernel(fastmath=_STRICT)
+@uncounted(fastmath=_STRICT)
 def _exp(x):
     """exp x to the last digit or two for x <= 0, 0 where it is below 1e-300; see `_log`."""
     k = np.floor(x * (1 / math.log(2.0)) + 0.5)
@@ -109,7 +109,7 @@ def _exp(x):
     return series * _as_double(bits) if x > -690.0 else 0.0
 
 
-@kernel
+@uncounted
 def _larger(bits, value):
     """The larger of the double with these bits, >= 0, and `value`, as bits: such a maximum over a loop vectorises.
 
@@ -129,7 +129,7 @@ def _work(M, N):
     )  # fmt: skip
 
 
-@kernel(fastmath=_LOOSE)
+@uncounted(fastmath=_LOOSE)
 def _factor(T, A, best, W, c, work):
     """work.H := Cholesky factor of I + S K S for weights c W, S = sqrt(work.D); work.edge: see `_simplex_solve`."""
     M, N = T.shape
@@ -181,7 +181,7 @@ def _factor(T, A, best, W, c, work):
     _substitute(H, edge)
 
 
-@kernel
+@uncounted
 def _cholesky(H):
     """H := its Cholesky factor below the diagonal, the inverse of the factor's entries on it."""
     n = len(H)
@@ -198,7 +198,7 @@ def _cholesky(H):
             H[i, k] = value * inverse
 
 
-@kernel
+@uncounted
 def _substitute(L, b):
     n = len(b)
     for i in range(n):
@@ -213,7 +213,7 @@ def _substitute(L, b):
         b[i] = value * L[i, i]
 
 
-@kernel
+@uncounted
 def _simplex_solve(work):
     """`prices._simplex_solve` for the force in work.y, in place; work.edge is its `e`."""
     y, e, S = work.y, work.edge, work.S
@@ -230,7 +230,7 @@ def _simplex_solve(work):
         y[i] = S[i] * (y[i] - theta * e[i])
 
 
-@kernel(fastmath=_LOOSE)
+@uncounted(fastmath=_LOOSE)
 def _respond(T, A, best, W, c, V, work, store):
     """work.sums := loads and missing reliability of the response to gradient V and work.prices; V := it, if `store`."""
     M, N = T.shape
@@ -265,7 +265,7 @@ def _respond(T, A, best, W, c, V, work, store):
     sums[M] /= N
 
 
-@kernel
+@uncounted
 def _newton(T, A, best, W, c, V, refinements, work):
     """`prices.newton_step` for weights c W: V, the gradient, becomes dX; the price changes are in work.prices."""
     _factor(T, A, best, W, c, work)
@@ -282,7 +282,7 @@ def _newton(T, A, best, W, c, V, refinements, work):
     _respond(T, A, best, W, c, V, work, True)
 
 
-@kernel
+@uncounted
 def _share(T, forbidden, by_speed, X):
     """`Rounds.shared`."""
     M, N = T.shape
@@ -300,7 +300,7 @@ def _share(T, forbidden, by_speed, X):
             X[i, j] /= total
 
 
-@kernel(fastmath=_LOOSE)
+@uncounted(fastmath=_LOOSE)
 def _sums(T, A, best, X, sums):
     M, N = T.shape
     short = 0.0
@@ -313,7 +313,7 @@ def _sums(T, A, best, X, sums):
     sums[M] = short / N
 
 
-@kernel
+@uncounted
 def _softmax_load(sums, beta, p):
     M = len(p)
     top = sums[0]
@@ -327,18 +327,18 @@ def _softmax_load(sums, beta, p):
         p[i] /= total
 
 
-@kernel
-def _lower_prices(given, X, work):
+@uncounted
+def _lower_prices(T, A, best, beta, X, work):
     """Prices far above what the loads of the plan X say are lowered to that."""
-    _sums(given.T, given.A, given.best, X, work.sums)
-    _softmax_load(work.sums, given.beta, work.w)
+    _sums(T, A, best, X, work.sums)
+    _softmax_load(work.sums, beta, work.w)
     for i in range(len(work.p)):
         if work.w[i] < 0.1 * work.p[i]:
             work.p[i] = work.w[i]
 
 
 # Over 60 lines: one step is three passes over the entries that share a dozen scalars; apart they would be passed on.
-@kernel(fastmath=_LOOSE)
+@uncounted(fastmath=_LOOSE)
 def _interior(given, handover, refinements, max_steps, tuning, X, space, work):
     """`interior_point.interior_point` from the plan X: prices in work.p; returns q and the steps taken."""
     T, A, best, room, beta, lam, tau = given.T, given.A, given.best, given.room, given.beta, given.lam, given.tau
@@ -414,14 +414,13 @@ def _interior(given, handover, refinements, max_steps, tuning, X, space, work):
             break
         implied = (products / M + by_p + abs(q * slack - lam)) / 3.0
         mu = max(implied * max((1.0 - length) ** 2, tuning.centring), target)
-    _lower_prices(given, X, work)
+    _lower_prices(T, A, best, beta, X, work)
     return q, steps
 
 
-@kernel(fastmath=_LOOSE)
-def _plan(given, p, q, X, work):
-    """`dual_newton._plan`."""
-    T, A, best, forbidden, tau = given.T, given.A, given.best, given.forbidden, given.tau
+@uncounted(fastmath=_LOOSE)
+def _plan(T, A, best, forbidden, p, q, tau, X, work):
+    """`dual_newton._plan`; called often, so that handing over a tuple would cost more than its arrays do."""
     M, N = T.shape
     least, total = work.mean, work.share
     for low in range(np.uint64(0), np.uint64(N), _BLOCK):
@@ -450,7 +449,7 @@ def _plan(given, p, q, X, work):
                 X[i, low + j] *= total[j]
 
 
-@kernel
+@uncounted
 def _normalise(log_p, p, lowest):
     top = log_p[0]
     for i in range(1, len(p)):
@@ -464,7 +463,7 @@ def _normalise(log_p, p, lowest):
         p[i] = math.exp(log_p[i])
 
 
-@kernel
+@uncounted
 def _ascend(given, tolerance, tuning, q, X, space, work):
     """`dual_newton._ascend` from the prices work.p and q: X in place; returns the steps taken."""
     T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
@@ -489,7 +488,7 @@ def _ascend(given, tolerance, tuning, q, X, space, work):
     _normalise(log_p, p, lowest)
     quiet_q = math.log(tau / max(most, 1e-300)) - 2.0
     for step in range(dual_steps + 1):
-        _plan(given, p, q, X, work)
+        _plan(T, A, best, forbidden, p, q, tau, X, work)
         _sums(T, A, best, X, sums)
         slack = room - sums[M]
         _softmax_load(sums, beta, wanted)
@@ -522,7 +521,7 @@ def _ascend(given, tolerance, tuning, q, X, space, work):
     return step
 
 
-@kernel(fastmath=_LOOSE)
+@uncounted(fastmath=_LOOSE)
 def _optimality(given, tuning, X, p, V, work):
     """`dual_newton.optimality`: p and V in place; returns q and the residual."""
     T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
@@ -563,7 +562,7 @@ def _optimality(given, tuning, X, p, V, work):
     return q, _as_double(largest) / (_as_double(size) + tau) if slack > 0.0 else np.inf
 
 
-@kernel(fastmath=_LOOSE)
+@uncounted(fastmath=_LOOSE)
 def _polish(given, tolerance, tuning, X, V, work):
     """`dual_newton._polish`: X and work.p in place; returns q, the residual and the steps taken."""
     T, A, best, beta, lam, tau = given.T, given.A, given.best, given.beta, given.lam, given.tau

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.matching.kernels.compiling import kernel
+from mfcp.matching.kernels.compiling import uncounted
 from mfcp.matching.kernels.random_numbers import xorshift
 
 
@@ -169,9 +169,8 @@ BROKEN = 1e-10  # relative excess of a limit that counts: a tenth of what is ver
 BETTER = 1e-5  # least relative improvement of the makespan for which the plan is copied
 DEEP = 8  # tasks in a chain, at most
 
-# Without Numba's reference counts: it counts every look at an array of a tuple, by atomic writes that threads contend
-# for, which took three quarters of the search. So nothing is allocated here.
-_compiled, _inlined = kernel(_nrt=False), kernel(_nrt=False, inline="always")
+# With Numba's reference counts three quarters of a search are spent on them. So nothing is allocated here.
+_compiled, _inlined = uncounted(), uncounted(inline="always")
 
 
 @_inlined
