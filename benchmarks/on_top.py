@@ -89,7 +89,7 @@ def close_rounds(setting: Setting, base: Pretrained, method: PlanLosses, count: 
     gaps = []
     with torch.no_grad():
         for part in np.array_split(rounds, -(-rounds.shape[1] // 400), axis=1):
-            drawn = TrainingRounds.of(setting, heads, part, np.ones(part.shape[:2]), calibration)
+            drawn = TrainingRounds.of(setting, heads, part, np.ones(part.shape[:2]), calibration, method.rule)
             given = (drawn.gamma.float(), drawn.allowed, *known)
             T_hat, A_hat, T, A = (x.float() for x in (drawn.T_hat, drawn.A_hat, drawn.T, drawn.A))
             believed = ExpectedCosts(*given, drawn.log_sd.float(), drawn.a_sd.float())(T_hat, A_hat)

@@ -18,7 +18,7 @@ def belief(clusters=4, tasks=7, seed=0, spread=0.3, gamma=0.92, zeta=None):
     allowed = rng.random(shape) < 0.85
     allowed[:, 0] = True
     sd, a_sd = np.full(shape, spread), np.full(shape, spread / 10)
-    return Belief(T, rng.uniform(0.8, 1, shape), sd, a_sd, np.array([gamma]), allowed, zeta)
+    return Belief(T, rng.uniform(0.8, 1, shape), sd, sd, a_sd, np.array([gamma]), allowed, zeta)
 
 
 def planned(believed):

@@ -56,7 +56,16 @@ def toy_study(seeds=(0, 1), **how):
         split=np.array(split),
         Z=np.repeat(features[None], len(seeds), axis=0),
         feature_names=("kind", "size", "noise"),
+        operator_times=np.repeat(toy_operator_times(pool)[None], len(seeds), axis=0),
     )
+
+
+def toy_operator_times(pool):
+    """Log times within 5 %, up to a factor per cluster; every tenth task has no graph."""
+    rng = np.random.default_rng(3)
+    times = np.log(np.where(pool.allowed, pool.T_true, 1.0)) + rng.normal(0, 0.05, pool.T.shape)
+    times[:, ::10] = np.nan
+    return times - rng.normal(0, 1, (len(pool.cluster_id), 1))
 
 
 def toy_setting(name="A", settings=None, price=4.0, **how) -> Setting:

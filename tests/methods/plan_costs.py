@@ -55,4 +55,4 @@ def onehot(index, plans):
 
 def belief(problem, spread=0.0):
     none = np.full(problem.T.shape, spread)
-    return Belief(problem.T, problem.A, none, none, problem.gamma, problem.allowed, problem.zeta)
+    return Belief(problem.T, problem.A, none, none, none, problem.gamma, problem.allowed, problem.zeta)

@@ -20,5 +20,7 @@ ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
     **{f"two_stage_{rule}": {"kind": "two_stage", "rule": {"kind": rule}} for rule in Rule.members},
 }
 HEADS = {"predictor": Mlp(hidden=8), "training": HeadTraining(epochs=60, lr=0.02)}
-PRETRAIN = PretrainSettings(**HEADS, folds=3, forecasts={"nets": CrossFitted(**HEADS)})
+PRETRAIN = PretrainSettings(
+    **HEADS, folds=3, forecasts={"nets": CrossFitted(**HEADS), "held_out": CrossFitted(**HEADS, validation="held_out")}
+)
 FINETUNE = FinetuneSettings(steps=12, rounds=8, check_every=4)

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.xdist_group("contract")  # one worker makes what they s
 
 def test_networks_of_an_ensemble_learn_nothing_of_the_fold_they_left_out(setting, base):
     """Other labels there, and the others' starting point as it was: that network stays, the others do not."""
-    fold = base.fold(setting)
+    fold = base.fold(setting, "held_out")
     T = setting.T.copy()
     T[:, fold[0] == 0] *= 3.0
     spoiled = replace(setting, T=T)
-    method = Method.parse({"kind": "plan_loss", "forecast": "nets"})
-    clean, dirty = (method.fit(each, base, FINETUNE).heads.models["nets"].heads for each in (setting, spoiled))
+    method = Method.parse({"kind": "plan_loss", "forecast": "held_out"})
+    clean, dirty = (method.fit(each, base, FINETUNE).heads.models["held_out"].heads for each in (setting, spoiled))
     Z = torch.as_tensor(setting.Z).repeat_interleave(3, 0)
     with torch.no_grad():
         differs = [(x != y).flatten(1).any(1) for x, y in zip(clean(Z), dirty(Z), strict=True)]
@@ -30,11 +30,24 @@ def test_networks_of_an_ensemble_learn_nothing_of_the_fold_they_left_out(setting
     assert any(each[1] for each in differs)
 
 
+def test_networks_that_learned_validation_labels_choose_checkpoints_on_their_own_fold(setting, base):
+    """Labels of another fold's validation tasks are labels to train on; those of its own only choose."""
+    fold = base.fold(setting, "nets")
+    assert (fold[setting.split == 1] >= 0).all()
+    crossed = setting.by_fold(fold)
+    for s in range(len(setting.seeds)):
+        for f in range(3):
+            split = crossed.split[3 * s + f]
+            np.testing.assert_array_equal(split == 1, fold[s] == f)
+            np.testing.assert_array_equal(split == 0, (fold[s] >= 0) & (fold[s] != f))
+            np.testing.assert_array_equal(split == 2, setting.split[s] == 2)
+
+
 def test_an_ensemble_is_calibrated_on_what_its_networks_left_out_as_they_are_in_the_end(setting, base, trained):
     own = trained["ensemble"]
-    left_out = own.heads.models["nets"].left_out(setting.Z, base.fold(setting))
-    assert own.calibration.log_sd == pytest.approx(spread_of(setting, *left_out).log_sd)
-    start = spread_of(setting, *base.left_out(("nets",)))
+    left_out = own.heads.models["nets"].left_out(setting.Z, base.fold(setting, "nets"))
+    assert own.calibration.log_sd == pytest.approx(spread_of(setting, left_out).log_sd)
+    start = spread_of(setting, base.forecasts["nets"].out_of_fold)
     assert (own.calibration.log_sd != start.log_sd).all()
 
 

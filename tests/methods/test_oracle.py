@@ -10,6 +10,15 @@ from mfcp.methods.base import Method
 pytestmark = pytest.mark.xdist_group("contract")  # one worker makes what they share
 
 
+def test_oracles_of_forecasts_know_the_truth_of_learned_tasks_too(setting, base):
+    trained = Method.parse({"kind": "oracle", "knows": "time", "forecasts": ["nets"]}).fit(setting, base, FINETUNE)
+    T, A = trained.predict(setting)
+    there = np.broadcast_to(setting.allowed, T.shape)
+    np.testing.assert_allclose(T[there], np.broadcast_to(setting.T_true, T.shape)[there], rtol=1e-12)
+    learned = ((setting.split == 0) | (setting.split == 1))[:, None] & there
+    np.testing.assert_array_equal(A[learned], base.forecasts["nets"].out_of_fold.reliability[learned])
+
+
 def test_oracles_know_what_they_say_they_know(setting, base):
     allowed = np.broadcast_to(setting.allowed, (len(setting.seeds), *setting.allowed.shape))
     plain = Method.parse("two_stage").fit(setting, base, FINETUNE).predict(setting)

@@ -60,8 +60,8 @@ class TestExpectedCosts:
         problem = problems(seed=3, rounds=40, zeta=None if zeta is None else np.tile(zeta, (3, 1)))
         T, A, costs = self.costs(problem, 0.3, 0.02)
         believed = Belief(
-            problem.T, problem.A, np.full(T.shape[1:], 0.3), np.full(T.shape[1:], 0.02), problem.gamma, problem.allowed,
-            problem.zeta,
+            problem.T, problem.A, np.full(T.shape[1:], 0.9), np.full(T.shape[1:], 0.3), np.full(T.shape[1:], 0.02),
+            problem.gamma, problem.allowed, problem.zeta,
         )  # fmt: skip
         plan = Rule.parse("expected_cost").plan(believed, parameter=0.0, price=PRICE)
         own = all_plans(3, 4)[0][costs(T, A)[0].argmin(-1).numpy()]

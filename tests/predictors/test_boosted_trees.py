@@ -11,12 +11,13 @@ from toy import toy_setting
 from mfcp.errors import SettingsError
 from mfcp.methods.pretrain import training_data
 from mfcp.predictors.boosted_trees import BoostedTrees
+from mfcp.predictors.forecast import TaskInputs
 
 
 def test_times_are_those_of_a_booster_of_log_seconds_on_the_training_pairs():
     setting = toy_setting(seeds=(0,))
     data = training_data(setting, 3)
-    found, _ = BoostedTrees(trees=15).fit(data).model(torch.as_tensor(setting.Z))
+    found, _ = BoostedTrees(trees=15).fit(data).model(TaskInputs(torch.as_tensor(setting.Z)))
     known = data.train[0, 1]
     plain = lightgbm.LGBMRegressor(
         n_estimators=15, learning_rate=0.08, num_leaves=15, min_child_samples=5, n_jobs=1, verbose=-1

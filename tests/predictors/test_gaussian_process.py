@@ -6,6 +6,7 @@ import torch
 from toy import toy_setting
 
 from mfcp.methods.pretrain import training_data
+from mfcp.predictors.forecast import TaskInputs
 from mfcp.predictors.gaussian_process import GaussianProcess
 
 MEMBERS = {kind: GaussianProcess(clusters=kind, steps=15, sample=40) for kind in ("coregionalised", "independent")}
@@ -31,7 +32,7 @@ def fitted(request, known):
 
 def predict(model, Z):
     with torch.no_grad():
-        return tuple(x.numpy() for x in model(torch.as_tensor(Z)))
+        return tuple(x.numpy() for x in model(TaskInputs(torch.as_tensor(Z))))
 
 
 def joined(labels, standard):
@@ -50,7 +51,7 @@ def test_leaving_out_a_fold_of_a_process_is_a_second_fit_without_it(known, fitte
         covariance = k(X[rest], X[rest]) + torch.diag_embed(noise)
         weights = np.linalg.solve(covariance.numpy(), labels.y[:, rest, None].numpy())
         expected = joined(labels, (k(X[own], X[rest]).numpy() @ weights)[..., 0])
-        np.testing.assert_allclose(whole.log_time[0][:, labels.task[own]], expected, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(whole.out_of_fold.log_time[0][:, labels.task[own]], expected, rtol=1e-6, atol=1e-8)
 
 
 def test_a_process_is_its_textbook_formula_with_an_independent_kernel(setting, fitted):

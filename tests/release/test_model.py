@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,11 +10,13 @@ from platform_log import small_log, small_release, small_settings
 
 from mfcp.data.pool.building import build_pool
 from mfcp.errors import DataError
+from mfcp.methods.base import predict
+from mfcp.release import model
 from mfcp.release.model import Release
 from mfcp.study.featurize import PoolFeatures
 from mfcp.study.scaling import Scale
-from mfcp.tasks.features.descriptors import TaskFeatures, features_as
-from mfcp.tasks.features.encoder import GnnEncoder, NoEncoder, TimedEncoder
+from mfcp.tasks.features.descriptors import TaskFeatures
+from mfcp.tasks.features.encoder import GnnEncoder, NoEncoder
 
 TABLES = small_log()
 
@@ -60,7 +61,7 @@ def test_predictions_are_near_the_truth_of_the_formula(release):
 
 
 @pytest.mark.parametrize("lacking", [(), ("flops",), ("graph_id",), ("flops", "graph_id", "domain")])
-@pytest.mark.parametrize("encoder", [NoEncoder(), GnnEncoder(steps=3, graphs=2), TimedEncoder(epochs=2)])
+@pytest.mark.parametrize("encoder", [NoEncoder(), GnnEncoder(steps=3, graphs=2)])
 def test_a_task_has_the_same_features_in_training_and_in_serving(lacking, encoder):
     """To the bit, also where every seventh task lacks a figure."""
     tasks = TABLES["tasks"].copy()
@@ -69,40 +70,65 @@ def test_a_task_has_the_same_features_in_training_and_in_serving(lacking, encode
     tables = {**TABLES, "tasks": tasks}
     pool = build_pool(tables, small_settings().section("pool"), seed=0)
     train = np.arange(len(pool.task_id)) < 60
-    encoded = PoolFeatures.of(tables, pool, encoder).encode(train, 0)
+    section = small_settings().section("featurize").model_copy(update={"encoder": encoder})
+    described = PoolFeatures.of(tables, pool, section)
+    encoded = described.encode(train, 0)
     own = tasks.set_index("task_id").loc[pool.source_task].reset_index()
-    served = features_as(encoded.names[:-1], encoded.encoder, {**tables, "tasks": own})
-    same = ~train if encoder.learns_times else np.ones(len(train), bool)  # training tasks' vectors are out of fold
-    np.testing.assert_array_equal(served[same], encoded.Z[same, :-1])
-    assert np.isfinite(served).all()
+    served = TaskFeatures.of({**tables, "tasks": own}, own["task_id"].to_numpy(str))
+    found = served.under(encoded.names[:-1], encoded.encoder)
+    np.testing.assert_array_equal(found, encoded.Z[:, :-1])
+    assert np.isfinite(found).all()
+    predictor, times = described.operator_times(train, 0)
+    again = predictor.log_seconds(served) + np.log(pool.samples)
+    np.testing.assert_array_equal(again[:, ~train], times[:, ~train])  # those of learned tasks are out of fold
+    assert np.isfinite(times).all(axis=0).tolist() == served.tasks["graph_id"].notna().tolist()
 
 
-def test_a_release_predicts_from_the_features_that_it_was_trained_on(release):
-    """All of them, scaled, with the work last: those of the pool, to the bit."""
+def test_a_release_predicts_from_the_features_that_it_was_trained_on(release, monkeypatch):
+    """All of them, scaled, with the work last, and the times by operators: those of the pool, to the bit."""
     pool = build_pool(TABLES, small_settings().section("pool"), seed=0)
     kept = np.isin(pool.source_task, list(release.learned_from))
     own = TABLES["tasks"].set_index("task_id").loc[pool.source_task[kept]].reset_index()
     own["samples"] = pool.samples[kept]
-    trained = TaskFeatures.of(TABLES, pool.source_task[kept]).under(release.feature_names[:-1], release.encoder)
-    expected = release.scale.apply(np.column_stack([trained, np.log(pool.samples[kept])]))
+    features = TaskFeatures.of(TABLES, pool.source_task[kept])
+    work = np.log(pool.samples[kept])
+    trained = features.under(release.feature_names[:-1], release.encoder)
     seen = []
+    monkeypatch.setattr(model, "predict", lambda heads, *given: seen.append(given) or predict(heads, *given))
+    release.predict({**TABLES, "tasks": own})
+    ((Z, times),) = seen
+    np.testing.assert_array_equal(Z[0], release.scale.apply(np.column_stack([trained, work])))
+    np.testing.assert_array_equal(times[0], release.operators.log_seconds(features) + work)
 
-    def heads(Z):
-        seen.append(Z.numpy())
-        return release.trained.heads(Z)
 
-    replace(release, trained=replace(release.trained, heads=heads)).predict({**TABLES, "tasks": own})
-    np.testing.assert_array_equal(seen[0][0], expected)
+def test_a_release_keeps_what_its_networks_over_operators_learned(release, folder):
+    """They time tasks that the log does not have, on clusters in the order of the release's, and after the disk."""
+    tables = unseen()
+    features = TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str))
+    log_seconds = release.operators.log_seconds(features)
+    assert log_seconds.shape == (len(release.cluster_id), len(tables["tasks"]))
+    assert np.isfinite(log_seconds).all()
+    back = Release.load(folder).operators.log_seconds(features)
+    np.testing.assert_array_equal(back, log_seconds)
+
+
+def test_work_that_a_task_does_not_state_counts_as_usual(release):
+    tables = unseen()
+    bare = {**tables, "tasks": tables["tasks"].drop(columns="samples")}
+    usual = float(np.exp(release.scale.mean.ravel()[-1]))
+    stated = {**tables, "tasks": tables["tasks"].assign(samples=usual)}
+    np.testing.assert_allclose(release.predict(bare).T, release.predict(stated).T, rtol=1e-9)
 
 
 def test_what_a_task_lacks_counts_as_average():
     names = ("log_flops", "domain=cv", "log_graph_count", "z0")
     tasks = TABLES["tasks"].head(4).assign(flops=[1e9, None, 1e9, 1e9], domain=["cv", "nlp", None, "music"])
-    Z = features_as(names, None, {"tasks": tasks})
+    named = TaskFeatures.of({"tasks": tasks}, tasks["task_id"].to_numpy(str))
+    Z = named.under(names, None)
     assert Z[:, 0] == pytest.approx([np.log(1e9), np.nan, np.log(1e9), np.log(1e9)], nan_ok=True)
     assert Z[:, 1].tolist() == [1, 0, 0, 0]
     assert np.isnan(Z[:, 2:]).all()
-    flagged = features_as(("log_flops", "no_flops", "no_graph", "log_graph_count"), None, {"tasks": tasks})
+    flagged = named.under(("log_flops", "no_flops", "no_graph", "log_graph_count"), None)
     assert flagged[1].tolist() == [0, 1, 1, 0]
     scale = Scale(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0]]))
     assert scale.apply(np.array([[np.nan, 3.0], [5.0, np.nan]])).tolist() == [[0, 0], [2, 0]]

@@ -41,7 +41,7 @@ def test_every_rule_plans_on_pairs_that_exist_in_every_round(kind):
 @pytest.mark.parametrize("kind", sorted(Rule.members))
 def test_only_rules_that_say_so_depend_on_the_spread(kind):
     rule, seen = Rule.parse(kind), []
-    for log_sd, a_sd in ((0.0, 0.0), (0.8, 0.15)):
+    for log_sd, a_sd in ((0.0, 0.0), (0.8, 0.15)):  # own_sd is log_sd
         believed = belief(rounds=40, log_sd=log_sd, a_sd=a_sd)
         seen.append(rule.plan(believed, parameter=rule.candidates()[-1], price=4.0))
     assert np.array_equal(*seen) != rule.uses_spread
@@ -52,7 +52,7 @@ def test_the_tuned_parameter_costs_least_on_the_rounds_it_is_tuned_on():
     rng = np.random.default_rng(1)
     truth = Belief(
         believed.T * rng.lognormal(0, 0.3, believed.T.shape), np.clip(believed.A - 0.05, 0, 1), believed.log_sd,
-        believed.a_sd, believed.gamma, believed.allowed,
+        believed.own_sd, believed.a_sd, believed.gamma, believed.allowed,
     ).problem()  # fmt: skip
     unit = solve_or_fall_back(truth).makespan
 

@@ -28,3 +28,13 @@ def test_without_spread_it_is_the_priced_rule():
     believed = belief(log_sd=0.0, a_sd=0.0)
     plans = (rule.plan(believed, parameter=0.0, price=4.0) for rule in (ExpectedCost(), Priced()))
     np.testing.assert_array_equal(*plans)
+
+
+def test_it_charges_for_what_clusters_do_not_share_or_for_the_whole_error():
+    """Each as if the other were not there; and the two part ways."""
+    believed = belief(rounds=60, log_sd=0.9, own_sd=0.1, gamma=0.9)
+    plans = {kind: ExpectedCost(charges=kind).plan(believed, parameter=0.0, price=4.0) for kind in ("own", "total")}
+    for kind, log_sd in (("own", 0.1), ("total", 0.9)):
+        certain = belief(rounds=60, log_sd=log_sd, gamma=0.9)
+        np.testing.assert_array_equal(plans[kind], ExpectedCost().plan(certain, parameter=0.0, price=4.0))
+    assert (plans["own"] != plans["total"]).any()

@@ -11,9 +11,12 @@ from mfcp.data.log.tables import Tables
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.study.featurize import FeaturizeSettings, featurize
 from mfcp.study.setting import PARTS
+from mfcp.tasks.timing.measured_steps import TimingSettings
 
 SOURCES, REPLICAS, CLUSTERS = 16, 2, 3
-RULES = FeaturizeSettings(encoder={"kind": "timed", "epochs": 2}, settings=1, clusters=2, seeds=(0,))
+RULES = FeaturizeSettings(
+    encoder="none", operator_times=TimingSettings(members=2, epochs=2), settings=1, clusters=2, seeds=(0,)
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,22 +42,51 @@ def log():
         samples=rng.integers(1, 9, n).astype(float),
         pool_size=np.ones(CLUSTERS),
     )
-    return Tables({"tasks": tasks, "nodes": nodes, "edges": edges}), pool
+    runs = pd.DataFrame({"task_id": names[:1], "cluster_id": ["a"], "status": ["succeeded"], "batch_size": [4.0]})
+    clusters = pd.DataFrame(
+        {"cluster_id": ["a", "b", "c"], "peak_flops": [1e13, 2e13, None], "memory_bandwidth": [5e11, 5e11, None]}
+    )
+    tasks["batch_size"] = np.nan
+    return Tables({"tasks": tasks, "nodes": nodes, "edges": edges, "runs": runs, "clusters": clusters}), pool
 
 
-def test_timed_features_have_a_column_per_cluster_and_are_shared_by_replicas(log):
+def test_times_by_operators_stand_for_every_cluster_and_replicas_differ_by_their_samples(log):
     study = featurize(*log, RULES)
-    z = study.Z[0][:, [name.startswith("z") for name in study.feature_names]]
-    assert z.shape == (SOURCES * REPLICAS, CLUSTERS)
-    assert np.isfinite(z).all()
-    assert np.array_equal(z[::2], z[1::2])
+    times = study.operator_times
+    assert times.shape == (1, CLUSTERS, SOURCES * REPLICAS)
+    assert np.isfinite(times).all()
+    per_sample = times[0] - np.log(log[1].samples)
+    np.testing.assert_allclose(per_sample[:, ::2], per_sample[:, 1::2], rtol=1e-9)
 
 
-def test_times_of_unseen_tasks_leave_no_trace_in_timed_features(log):
+def test_times_of_test_tasks_leave_no_trace(log):
     tables_, pool = log
     study = featurize(tables_, pool, RULES)
-    unseen = study.split[0] != PARTS["train"]
+    unseen = study.split[0] == PARTS["test"]
     other = featurize(tables_, replace(pool, T=np.where(unseen, 100 * pool.T, pool.T)), RULES)
     assert np.array_equal(study.Z, other.Z)
-    changed = featurize(tables_, replace(pool, T=np.where(unseen, pool.T, 100 * pool.T)), RULES)
-    assert not np.allclose(study.Z, changed.Z)
+    assert np.array_equal(study.operator_times, other.operator_times)
+    changed = featurize(tables_, replace(pool, T=np.where(study.split[0] == PARTS["validation"], 9, 1) * pool.T), RULES)
+    assert not np.allclose(study.operator_times[0][:, unseen], changed.operator_times[0][:, unseen])
+
+
+def test_a_learned_task_is_timed_by_networks_that_did_not_see_its_family(log):
+    """Other times of one family change every prediction but those for itself."""
+    tables_, pool = log
+    study = featurize(tables_, pool, RULES)
+    learned = np.unique(pool.family[study.split[0] != PARTS["test"]])
+    name = learned[0]
+    own = pool.family == name
+    other = featurize(tables_, replace(pool, T=np.where(own, 3.0, 1.0) * pool.T), RULES)
+    kept = np.isclose(study.operator_times[0], other.operator_times[0], rtol=0, atol=1e-3).all(axis=0)
+    assert kept[own].all()
+    test = study.split[0] == PARTS["test"]
+    assert not kept[test].any()
+    assert 0.2 < kept[~test].mean() < 0.8  # those in its fold are timed by the network that left it out, the others not
+
+
+def test_without_networks_or_graphs_a_study_has_no_times_by_operators(log):
+    tables_, pool = log
+    assert featurize(tables_, pool, RULES.model_copy(update={"operator_times": None})).operator_times is None
+    bare = Tables({name: frame for name, frame in tables_.items() if name not in ("nodes", "edges")})
+    assert featurize(bare, pool, RULES).operator_times is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from mfcp.methods.pretrain import Pretrained
 from mfcp.methods.training_curves import PREFIX, curves_in
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration
-from mfcp.predictors.forecast import Forecaster, Mixture, OracleForecast
+from mfcp.predictors.forecast import Forecaster, Mixture, OracleForecast, OutOfFold, TaskInputs
 from mfcp.predictors.heads import Heads
 from mfcp.registry import FamilyField, Registered, import_members
 from mfcp.rules.base import Belief, Rule
@@ -57,10 +57,13 @@ class Method(Registered):
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """Predictors of every seed, and the curves (S, checks) of what was watched."""
 
-    def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
+    def out_of_fold(self, setting: Setting, base: Pretrained, learned: Learned) -> OutOfFold | None:
+        """Of tasks whose labels were learned: predictions by parts that did not learn them; None where none are."""
+        return None
+
+    def spread(self, setting: Setting, base: Pretrained, left_out: OutOfFold | None) -> Calibration:
         """How far what was learned is off; zero unless the rule asks for it (`uses_spread`)."""
-        nothing = np.zeros((len(setting.seeds), setting.clusters))
-        return Calibration(nothing, nothing)
+        return Calibration.none(len(setting.seeds), setting.clusters)
 
     def steps(self, settings: FinetuneSettings) -> int:
         """How often `learn` calls `advance`."""
@@ -84,8 +87,9 @@ class Method(Registered):
             advance: called once per step.
         """
         heads, history = self.learn(setting, base, settings, advance)
-        trained = Trained(self, heads, self.spread(setting, base, heads), np.zeros(len(setting.seeds)), history)
-        return trained.tuned(setting)
+        left_out = self.out_of_fold(setting, base, heads)
+        spread = self.spread(setting, base, left_out)
+        return Trained(self, heads, spread, np.zeros(len(setting.seeds)), history, left_out).tuned(setting)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class Trained:
         calibration: (S, M) spreads.
         parameter: (S,) the rule's parameter, chosen on validation rounds.
         history: name → (S, checks) curves.
+        out_of_fold: what stands in for the predictions of tasks that were learned; None where these were not used.
     """
 
     method: Method
@@ -105,19 +110,25 @@ class Trained:
     calibration: Calibration
     parameter: Floats
     history: dict[str, np.ndarray]
+    out_of_fold: OutOfFold | None = None
     _last: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     def predict(self, setting: Setting) -> tuple[Floats, Floats]:
         """Predicted seconds and success probabilities of every task: each (S, M, n).
 
-        Those of the last setting are kept: rules are tuned and judged at many margins on the same ones.
+        A task whose labels were learned is predicted by the parts that did not learn them, so that what is chosen on
+        validation rounds is chosen honestly. The predictions for the last setting are kept: rules are tuned and judged
+        at many margins on the same ones.
         """
         if self._last and self._last[0] is setting:
             return self._last[1], self._last[2]
-        with torch.no_grad():
-            T, A = self.heads(torch.as_tensor(setting.Z))
-        self._last[:] = [setting, T.numpy(), A.numpy()]
-        return T.numpy(), A.numpy()
+        T, A = predict(self.heads, setting.Z, setting.operator_times)
+        if self.out_of_fold is not None:
+            known = self.out_of_fold.known[:, None]
+            T = np.where(known, np.exp(self.out_of_fold.log_time), T)
+            A = np.where(known, self.out_of_fold.reliability, A)
+        self._last[:] = [setting, T, A]
+        return T, A
 
     def beliefs(self, setting: Setting, rounds: Ints) -> list[Belief]:
         """Per seed, the predictions for its rounds (S, R, N)."""
@@ -130,6 +141,7 @@ class Trained:
                 times,
                 reliabilities,
                 log_sd=self.calibration.log_sd[s],
+                own_sd=self.calibration.own_sd[s],
                 a_sd=self.calibration.a_sd[s],
                 gamma=setting.gamma[s],
                 allowed=gather(setting.allowed, own),
@@ -156,7 +168,7 @@ class Trained:
             self.method.rule.tune(belief, truth.take(np.arange(s * count, (s + 1) * count)), price=setting.price)
             for s, belief in enumerate(self.beliefs(setting, rounds))
         ]
-        return Trained(self.method, self.heads, self.calibration, np.array(parameter), self.history, self._last)
+        return replace(self, parameter=np.array(parameter))
 
     def save(self, folder: Path, name: str, setting: Setting) -> None:
         """Write `<name>.safetensors` and `<name>.json` in a folder; no pickle."""
@@ -164,7 +176,9 @@ class Trained:
 
         arrays = {f"heads.{key}": value.numpy() for key, value in self.heads.state_dict().items()}
         arrays |= {f"{PREFIX}{key}": value for key, value in self.history.items()}
-        arrays |= {"log_sd": self.calibration.log_sd, "a_sd": self.calibration.a_sd, "parameter": self.parameter}
+        arrays |= vars(self.calibration) | {"parameter": self.parameter}
+        if self.out_of_fold is not None:
+            arrays |= {f"{_OUT_OF_FOLD}{key}": value for key, value in vars(self.out_of_fold).items()}
         with replacing(Path(folder) / f"{name}.safetensors") as path:
             save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
         content = {
@@ -200,10 +214,29 @@ class Trained:
             arrays = load_file(path)
             state = {k.removeprefix("heads."): torch.as_tensor(v) for k, v in arrays.items() if k.startswith("heads.")}
             heads = _restored(content, state)
-            calibration = Calibration(arrays["log_sd"], arrays["a_sd"])
-            return Trained(Method.parse(content["method"]), heads, calibration, arrays["parameter"], curves_in(arrays))
-        except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+            calibration = Calibration(**{each.name: arrays[each.name] for each in fields(Calibration)})
+            left_out = {k.removeprefix(_OUT_OF_FOLD): v for k, v in arrays.items() if k.startswith(_OUT_OF_FOLD)}
+            return Trained(
+                Method.parse(content["method"]),
+                heads,
+                calibration,
+                arrays["parameter"],
+                curves_in(arrays),
+                OutOfFold(**left_out) if left_out else None,
+            )
+        except (SafetensorError, OSError, KeyError, RuntimeError, TypeError) as error:
             raise DataError(f"{path}: not a complete model ({error}); run the finetune stage again") from None
+
+
+_OUT_OF_FOLD = "out_of_fold."
+
+
+@torch.no_grad()
+def predict(learned: Learned, Z: Floats, operator_times: Floats | None) -> tuple[Floats, Floats]:
+    """Predicted seconds and success probabilities, each (S, M, n); arguments as in `TaskInputs`."""
+    inputs = TaskInputs.of(Z, operator_times)
+    T, A = learned(inputs.Z) if isinstance(learned, Heads) else learned(inputs)
+    return T.numpy(), A.numpy()
 
 
 def _restored(content: dict[str, Any], state: dict[str, torch.Tensor]) -> Learned:

@@ -19,8 +19,9 @@ from mfcp.methods.base import FinetuneSettings, Learned, Method, Trained
 from mfcp.methods.pretrain import Pretrained, spread_of
 from mfcp.predictors.calibration import Calibration
 from mfcp.predictors.cross_fitted import MeanOfFolds
-from mfcp.predictors.forecast import Mixture
+from mfcp.predictors.forecast import Mixture, OutOfFold
 from mfcp.predictors.heads import Best, Heads, Loss
+from mfcp.rules.base import Rule
 from mfcp.rules.point import Point
 from mfcp.study.reference import fastest as fastest_makespans
 from mfcp.study.setting import Setting, gather
@@ -36,7 +37,7 @@ class TrainingRounds:
         allowed: (S, R, M, N) which pairs exist.
         gamma: (S, R) least mean reliability.
         fastest: (S, R) seconds to measure makespans in, see `mfcp.study.reference.fastest`.
-        log_sd, a_sd: (S, 1, M, 1) calibrated spread of the starting heads; 0 where the rule uses none.
+        log_sd, a_sd: (S, 1, M, 1) calibrated spread of the starting heads, which the rule charges; 0 where it does not.
     """
 
     T_hat: Tensor
@@ -51,9 +52,9 @@ class TrainingRounds:
 
     @staticmethod
     def of(
-        setting: Setting, heads: Heads, rounds: Ints, fastest: np.ndarray, calibration: Calibration
+        setting: Setting, heads: Heads, rounds: Ints, fastest: np.ndarray, calibration: Calibration, rule: Rule
     ) -> TrainingRounds:
-        """Labels and predictions of rounds (S, R, N)."""
+        """Labels and predictions of rounds (S, R, N), with the spread that a rule charges."""
         S, R, N = rounds.shape
         index = torch.as_tensor(rounds.reshape(S, -1))
         Z = torch.as_tensor(setting.Z).gather(1, index[..., None].expand(-1, -1, setting.Z.shape[2]))
@@ -61,7 +62,8 @@ class TrainingRounds:
         known = (gather(values, rounds) for values in (setting.T, setting.A, setting.allowed))
         T, A, allowed = (torch.as_tensor(np.nan_to_num(x)).reshape(T_hat.shape) for x in known)
         gamma = torch.as_tensor(setting.gamma)[:, None].expand(S, R)
-        log_sd, a_sd = (torch.as_tensor(x)[:, None, :, None] for x in (calibration.log_sd, calibration.a_sd))
+        time_sd = rule.charged(calibration.own_sd, calibration.log_sd)
+        log_sd, a_sd = (torch.as_tensor(x)[:, None, :, None] for x in (time_sd, calibration.a_sd))
         return TrainingRounds(T_hat, A_hat, T, A, allowed, gamma, torch.as_tensor(fastest), log_sd, a_sd)
 
 
@@ -72,8 +74,9 @@ class Finetuned(Method):
     checkpoint whose plans cost least on validation rounds, as small as those of training. Plans are there made by the
     method's rule, or by `Point` where the rule has a parameter, which is tuned only after training.
 
-    With `forecast`, an ensemble goes on: each of its networks trains on rounds of the families that it knows, and the
-    mean is calibrated on what they left out, as they are then.
+    With `forecast`, an ensemble goes on: each of its networks trains on rounds of the families that it knows and, where
+    it learned validation labels, chooses its checkpoint on rounds of the fold that it left out. The mean is calibrated
+    on what they left out, as they are then.
     """
 
     loss: Loss = Field("log_time", description="error that the starting heads were trained for")
@@ -95,24 +98,28 @@ class Finetuned(Method):
         """See `Method.steps`."""
         return settings.steps
 
-    def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
+    def out_of_fold(self, setting: Setting, base: Pretrained, learned: Learned) -> OutOfFold | None:
+        """See `Method.out_of_fold`; of networks that left out a fold, as they are now."""
+        if not isinstance(learned, Mixture):
+            return None
+        return _bank(learned, self.forecast).left_out(setting.Z, base.fold(setting, self.forecast))
+
+    def spread(self, setting: Setting, base: Pretrained, left_out: OutOfFold | None) -> Calibration:
         """Of networks that left out a fold, how far they are off on it; else the spread of the starting heads."""
         if not self.rule.uses_spread:
-            return super().spread(setting, base, learned)
-        if not isinstance(learned, Mixture):
-            return base.spread(self.loss)
-        return spread_of(setting, *_bank(learned, self.forecast).left_out(setting.Z, base.fold(setting)))
+            return super().spread(setting, base, left_out)
+        return base.spread(self.loss) if left_out is None else spread_of(setting, left_out)
 
     def learn(
         self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`."""
-        learned: Learned = base.copied(self.forecast) if self.forecast else base.start(setting, self.loss)
-        calibration = self.spread(setting, base, learned)
+        learned: Learned = base.copied(setting, self.forecast) if self.forecast else base.start(setting, self.loss)
+        calibration = self.spread(setting, base, self.out_of_fold(setting, base, learned))
         if isinstance(learned, Mixture):
-            bank, fold = _bank(learned, self.forecast), base.fold(setting)
+            bank, fold = _bank(learned, self.forecast), base.fold(setting, self.forecast)
             F = int(bank.folds)
-            calibration = Calibration(calibration.log_sd.repeat(F, axis=0), calibration.a_sd.repeat(F, axis=0))
+            calibration = Calibration(*(values.repeat(F, axis=0) for values in vars(calibration).values()))
             curves = self._descend(bank.heads, setting.by_fold(fold), calibration, settings, advance)
             return learned, {name: values.reshape(-1, F, values.shape[1]).mean(1) for name, values in curves.items()}
         assert isinstance(learned, Heads)
@@ -139,7 +146,7 @@ class Finetuned(Method):
         curves: dict[str, list[Tensor]] = {}
         for step in range(settings.steps):
             part = slice(step * settings.rounds, (step + 1) * settings.rounds)
-            drawn = TrainingRounds.of(small, heads, rounds[:, part], fastest[:, part], calibration)
+            drawn = TrainingRounds.of(small, heads, rounds[:, part], fastest[:, part], calibration, self.rule)
             per_round, watched = self.decision_loss(drawn, small, generators)
             cost = per_round.mean(1)
             optimizer.zero_grad()

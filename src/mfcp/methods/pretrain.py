@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Bools, Floats, Ints
 from mfcp.errors import DataError, SettingsError
 from mfcp.files import read_json, replacing, write_json
 from mfcp.folds import training_folds
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration, calibrate
 from mfcp.predictors.cross_fitted import CrossFitted
-from mfcp.predictors.forecast import Forecast, Forecaster, Mixture, TrainingData
+from mfcp.predictors.forecast import Forecast, Forecaster, Mixture, OutOfFold, TrainingData, stacking_weights
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
 from mfcp.registry import FamilyField
 from mfcp.study.setting import PARTS, Setting
 from mfcp.threads import one_thread
+
+Weights = Literal["out_of_fold", "equal"]
+Validation = Literal["learned", "held_out"]
 
 
 class PretrainSettings(BaseModel):
@@ -70,32 +73,42 @@ class Pretrained:
             raise SettingsError(f"pretrain.calibrated lacks '{loss}', which a method's rule needs; add it")
         return self.calibration[loss]
 
-    def mixture(self, names: tuple[str, ...]) -> Mixture:
-        """The mean of the named forecasts.
+    def mixture(self, setting: Setting, names: tuple[str, ...], weights: Weights) -> tuple[Mixture, OutOfFold]:
+        """The weighted mean of the named forecasts, and what it says out of fold.
+
+        Args:
+            setting: whose labels choose the weights.
+            names: of forecasts.
+            weights: "equal", or "out_of_fold": those of least squared error (`stacking_weights`) of log time and of
+                reliability, each about its cluster's mean.
 
         Raises:
             SettingsError: pretrain.forecasts lacks one.
         """
         own = self._named(names)
+        parts = [forecast.out_of_fold for forecast in own.values()]
+        both = np.full((2, len(setting.seeds), len(parts)), 1 / len(parts))
+        if weights == "out_of_fold" and len(parts) > 1:
+            known = np.logical_and.reduce([part.known for part in parts])[:, None] & setting.allowed
+            log_time = np.log(np.where(setting.allowed, setting.T, 1.0))
+            for s, mask in enumerate(known):
+                both[0, s] = _weights(np.stack([part.log_time[s] for part in parts]), log_time, mask)
+                both[1, s] = _weights(np.stack([part.reliability[s] for part in parts]), setting.A, mask)
         models = {name: forecast.model for name, forecast in own.items()}
-        return Mixture({name: self.settings.forecasts[name] for name in names}, models)
+        mixture = Mixture({name: self.settings.forecasts[name] for name in names}, models, *map(torch.as_tensor, both))
+        return mixture, OutOfFold.weighted(parts, *both)
 
-    def copied(self, name: str) -> Mixture:
+    def copied(self, setting: Setting, name: str) -> Mixture:
         """The named forecast alone, for a method to go on from.
 
         Raises:
             SettingsError: pretrain.forecasts lacks it.
         """
-        return deepcopy(self.mixture((name,)))
+        return deepcopy(self.mixture(setting, (name,), "equal")[0])
 
-    def fold(self, setting: Setting) -> Ints:
-        """(S, n) fold of each training task that was left out together, whole families; -1 for other tasks."""
-        return _left_out(setting, self.settings.folds)
-
-    def left_out(self, names: tuple[str, ...]) -> tuple[Floats, Floats]:
-        """(S, M, n) log times and probabilities of the mixture for training tasks, by parts that did not see them."""
-        own = self._named(names).values()
-        return np.mean([x.log_time for x in own], axis=0), np.mean([x.reliability for x in own], axis=0)
+    def fold(self, setting: Setting, name: str) -> Ints:
+        """(S, n) fold of each task that the named forecast learned from, whole families; -1 for other tasks."""
+        return _folds(setting, self.settings.folds, self.settings.forecasts[name].validation)
 
     def _named(self, names: tuple[str, ...]) -> dict[str, Forecast]:
         missing = [name for name in names if name not in self.forecasts]
@@ -113,10 +126,10 @@ class Pretrained:
             arrays |= {f"heads.{loss}.{key}": value.numpy() for key, value in heads.state_dict().items()}
             arrays[f"history.{loss}"] = self.history[loss]
         for loss, calibration in self.calibration.items():
-            arrays |= {f"log_sd.{loss}": calibration.log_sd, f"a_sd.{loss}": calibration.a_sd}
+            arrays |= {f"{key}.{loss}": value for key, value in vars(calibration).items()}
         for label, forecast in self.forecasts.items():
             arrays |= {f"forecast.{label}.{key}": value.numpy() for key, value in forecast.model.state_dict().items()}
-            arrays |= {f"log_time.{label}": forecast.log_time, f"reliability.{label}": forecast.reliability}
+            arrays |= {f"{key}.{label}": value for key, value in vars(forecast.out_of_fold).items()}
         with replacing(Path(folder) / f"{name}.safetensors") as path:
             save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
         settings = self.settings.model_dump(mode="json", exclude={"predictor", "forecasts"})
@@ -145,16 +158,16 @@ class Pretrained:
                 own = {k.removeprefix(prefix): torch.as_tensor(v) for k, v in arrays.items() if k.startswith(prefix)}
                 heads[loss].load_state_dict(own)
             calibration = {
-                loss: Calibration(arrays[f"log_sd.{loss}"], arrays[f"a_sd.{loss}"]) for loss in settings.calibrated
+                loss: Calibration(**{each.name: arrays[f"{each.name}.{loss}"] for each in fields(Calibration)})
+                for loss in settings.calibrated
             }
             history = {loss: arrays[f"history.{loss}"] for loss in settings.losses}
             forecasts = {}
             for label, forecaster in settings.forecasts.items():
                 prefix = f"forecast.{label}."
                 own = {k.removeprefix(prefix): torch.as_tensor(v) for k, v in arrays.items() if k.startswith(prefix)}
-                forecasts[label] = Forecast(
-                    forecaster.restored(own), arrays[f"log_time.{label}"], arrays[f"reliability.{label}"]
-                )
+                parts = {each.name: arrays[f"{each.name}.{label}"] for each in fields(OutOfFold)}
+                forecasts[label] = Forecast(forecaster.restored(own), OutOfFold(**parts))
         except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             raise DataError(f"{path}: not a complete model ({error}); run the pretrain stage again") from None
         return Pretrained(settings, heads, calibration, history, forecasts)
@@ -169,6 +182,9 @@ def new_heads(setting: Setting, predictor: Predictor) -> Heads:
 def pretrain(setting: Setting, settings: PretrainSettings, *, advance: Callable[[], Any] = lambda: None) -> Pretrained:
     """Train the heads of a setting for every loss, measure their out-of-fold spread, and fit the forecasts.
 
+    Heads stop on validation labels, on which methods go on to choose checkpoints. Forecasts learn these labels, too;
+    where a choice needs them, it is made on out-of-fold predictions.
+
     Args:
         setting: labels, features and splits.
         settings: architecture, training, folds.
@@ -182,12 +198,11 @@ def pretrain(setting: Setting, settings: PretrainSettings, *, advance: Callable[
         heads[loss] = new_heads(setting, settings.predictor)
         seen = fit(heads[loss], Z, T, A, train, validation, loss=loss, training=settings.training, advance=advance)
         history[loss] = seen.numpy()
-    known = training_data(setting, settings.folds)
-    fitted = {forecaster: forecaster.fit(known, advance=advance) for forecaster in _forecasters(settings)}
+    data = {kind: training_data(setting, settings.folds, kind) for kind in ("learned", "held_out")}
+    fitted = {own: data[own.validation].fitted(own, advance=advance) for own in _forecasters(settings)}
     calibration = {}
     for loss in settings.calibrated:
-        forecast = fitted[_members(settings, loss)]
-        calibration[loss] = spread_of(setting, forecast.log_time, forecast.reliability)
+        calibration[loss] = spread_of(setting, fitted[_members(settings, loss)].out_of_fold)
     forecasts = {label: fitted[forecaster] for label, forecaster in settings.forecasts.items()}
     return Pretrained(settings, heads, calibration, history, forecasts)
 
@@ -199,7 +214,8 @@ def _members(settings: PretrainSettings, loss: Loss) -> CrossFitted:
 
 def _forecasters(settings: PretrainSettings) -> dict[Forecaster, None]:
     """What is fitted, in order; members that calibrate heads and stand under `forecasts` too are so once."""
-    return dict.fromkeys([*(_members(settings, loss) for loss in settings.calibrated), *settings.forecasts.values()])
+    asked = [*(_members(settings, loss) for loss in settings.calibrated), *settings.forecasts.values()]
+    return dict.fromkeys(own for forecaster in asked for own in (*forecaster.needs(), forecaster))
 
 
 def epochs(settings: PretrainSettings) -> int:
@@ -208,24 +224,43 @@ def epochs(settings: PretrainSettings) -> int:
     return own + sum(forecaster.epochs() for forecaster in _forecasters(settings))
 
 
-def training_data(setting: Setting, count: int) -> TrainingData:
-    """What forecasts may learn of a setting, with `count` folds of training families."""
+def training_data(setting: Setting, count: int, validation: Validation = "held_out") -> TrainingData:
+    """What forecasts may learn of a setting, with `count` folds of families; see `Forecaster.validation`."""
+    learns = validation == "learned"
+    train, stop = setting.mask("train"), setting.mask("validation")
     return TrainingData(
         Z=setting.Z,
         T=setting.T,
         A=setting.A,
         runs=setting.runs,
-        train=setting.mask("train"),
-        validation=setting.mask("validation"),
-        fold=_left_out(setting, count),
+        train=train | stop if learns else train,
+        validation=stop & (not learns),
+        fold=_folds(setting, count, validation),
         seeds=setting.seeds,
+        operator_times=setting.operator_times,
     )
 
 
-def _left_out(setting: Setting, count: int) -> Ints:
-    return training_folds(setting.group, setting.split == PARTS["train"], count, setting.seeds)
+def _folds(setting: Setting, count: int, validation: Validation) -> Ints:
+    """(S, n) fold of each task to learn from, -1 for others."""
+    parts = ("train", "validation") if validation == "learned" else ("train",)
+    learned = np.isin(setting.split, [PARTS[part] for part in parts])
+    return training_folds(setting.group, learned, count, setting.seeds)
 
 
-def spread_of(setting: Setting, log_time: Floats, reliability: Floats) -> Calibration:
-    """The spread of out-of-fold predictions (S, M, n) about the labels of training tasks."""
-    return calibrate(log_time, reliability, setting.T, setting.A, setting.runs, setting.mask("train"))
+def _weights(predictions: Floats, labels: Floats, known: Bools) -> Floats:
+    """(K,) stacking weights of predictions (K, M, n) for labels (M, n), each about its mean over a cluster's tasks."""
+    count = np.maximum(known.sum(1), 1)
+
+    def centred(values: Floats) -> Floats:
+        values = np.where(known, values, 0.0)
+        result: Floats = (values - (values.sum(-1) / count)[..., None])[..., known]
+        return result
+
+    return stacking_weights(centred(predictions), centred(labels))
+
+
+def spread_of(setting: Setting, predicted: OutOfFold) -> Calibration:
+    """The spread of out-of-fold predictions about the labels of their tasks."""
+    known = predicted.known[:, None] & setting.allowed
+    return calibrate(predicted.log_time, predicted.reliability, setting.T, setting.A, setting.runs, known)

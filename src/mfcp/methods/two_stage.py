@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.methods.base import FinetuneSettings, Learned, Method
-from mfcp.methods.pretrain import Pretrained, spread_of
+from mfcp.methods.pretrain import Pretrained, Weights, spread_of
 from mfcp.predictors.calibration import Calibration
+from mfcp.predictors.forecast import OutOfFold
 from mfcp.predictors.heads import Loss
 from mfcp.study.setting import Setting
 
@@ -19,21 +20,28 @@ class TwoStage(Method):
     """The two-stage method of [Huo2025]_, trained by squared error of t or of log t (Eq. (1)).
 
     UCB, margins and expected-cost matching are this method with another rule; ensembles, trees and stacks are it with
-    the mean of other predictors (`forecasts`).
+    a weighted mean of other predictors (`forecasts`).
     """
 
     name: ClassVar[str] = "two_stage"
     loss: Loss = "log_time"
     forecasts: tuple[str, ...] = Field((), description="names under pretrain.forecasts; empty: the heads of `loss`")
+    weights: Weights = Field("out_of_fold", description="of several forecasts")
 
     def learn(
         self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`; nothing is left to learn."""
-        return (base.mixture(self.forecasts) if self.forecasts else base.start(setting, self.loss)), {}
+        if not self.forecasts:
+            return base.start(setting, self.loss), {}
+        return base.mixture(setting, self.forecasts, self.weights)[0], {}
 
-    def spread(self, setting: Setting, base: Pretrained, learned: Learned) -> Calibration:
-        """The out-of-fold spread of the predictors, where the rule uses one."""
+    def out_of_fold(self, setting: Setting, base: Pretrained, learned: Learned) -> OutOfFold | None:
+        """See `Method.out_of_fold`; of forecasts."""
+        return base.mixture(setting, self.forecasts, self.weights)[1] if self.forecasts else None
+
+    def spread(self, setting: Setting, base: Pretrained, left_out: OutOfFold | None) -> Calibration:
+        """See `Method.spread`."""
         if not self.rule.uses_spread:
-            return super().spread(setting, base, learned)
-        return spread_of(setting, *base.left_out(self.forecasts)) if self.forecasts else base.spread(self.loss)
+            return super().spread(setting, base, left_out)
+        return base.spread(self.loss) if left_out is None else spread_of(setting, left_out)

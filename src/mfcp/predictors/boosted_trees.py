@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mfcp.arrays import Floats
 from mfcp.errors import SettingsError
-from mfcp.predictors.forecast import Forecast, Forecaster, TrainingData
+from mfcp.predictors.forecast import Forecast, Forecaster, OutOfFold, TaskInputs, TrainingData
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -52,7 +52,8 @@ class BoostedTrees(Forecaster):
                         held[target, s, i, own] = part.predict(data.Z[s][own])
         advance()
         shape = (len(data.seeds), len(data.T), 2)
-        return Forecast(_Boosters([b.model_to_string() for b in boosters], shape), held[0], held[1])
+        model = _Boosters([b.model_to_string() for b in boosters], shape)
+        return Forecast(model, OutOfFold(held[0], held[1], data.fold >= 0))
 
     def restored(self, state: Mapping[str, Tensor]) -> nn.Module:
         """See `Forecaster.restored`; LightGBM's own text format, parsed by LightGBM."""
@@ -90,8 +91,9 @@ class _Boosters(nn.Module):
         self.register_buffer("text", torch.as_tensor(encoded.copy()))
         self.register_buffer("shape", torch.tensor(shape))
 
-    def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
-        """Z (S, n, d) → log seconds and probabilities, each (S, M, n)."""
+    def forward(self, inputs: TaskInputs) -> tuple[Tensor, Tensor]:
+        """Log seconds and probabilities, each (S, M, n)."""
+        Z = inputs.Z
         S, M, targets = self.shape.tolist()
         values = np.stack([booster.predict(Z[k // (M * targets)].numpy()) for k, booster in enumerate(self.boosters)])
         both = torch.as_tensor(values.reshape(S, M, targets, -1))

@@ -17,18 +17,29 @@ class Calibration:
 
     Attributes:
         log_sd: (S, M) root mean square error of log time.
+        own_sd: (S, M) what of it the clusters of a task do not share, the same for all clusters.
         a_sd: (S, M) standard deviation of the success probability about its prediction, the binomial noise of
             the observed shares taken out.
     """
 
     log_sd: Floats
+    own_sd: Floats
     a_sd: Floats
+
+    @staticmethod
+    def none(seeds: int, clusters: int) -> Calibration:
+        """Of predictions that are taken for the truth."""
+        return Calibration(*(np.zeros((seeds, clusters)) for _ in range(3)))
 
 
 def calibrate(log_t: Floats, a: Floats, T: Floats, A: Floats, runs: Ints, known: Bools) -> Calibration:
     """Spread of out-of-fold predictions, per seed and cluster.
 
-    sigma² = max(0.008², mean (â - A)² - mean â(1 - â)/R), the observed share A having binomial variance.
+    Errors of log time are e_ij = shared_j + own_ij. What clusters do not share is estimated within tasks, from
+    e_ij - mean_i e_ij over a task's k known clusters, with k - 1 degrees of freedom each, and over all clusters
+    together: differences between clusters would decide plans, and a few families tell little of them. Where no task
+    is known on two clusters, it is the whole error. For reliability, sigma² = max(0.008², mean (â - A)² -
+    mean â(1 - â)/R), the observed share A having binomial variance.
 
     Args:
         log_t, a: (S, M, n) predictions, each by a model that did not see the task's family.
@@ -41,7 +52,20 @@ def calibrate(log_t: Floats, a: Floats, T: Floats, A: Floats, runs: Ints, known:
     noise = np.where(known, a * (1 - a) / np.maximum(runs, 1), 0.0)
     miss = np.where(known, a - np.nan_to_num(A), 0.0) ** 2
     variance = (miss.sum(-1) - noise.sum(-1)) / count
+    log_sd = np.sqrt((residual**2).sum(-1) / count)
     return Calibration(
-        log_sd=np.sqrt((residual**2).sum(-1) / count),
+        log_sd=log_sd,
+        own_sd=_own(residual, known, log_sd),
         a_sd=np.sqrt(np.maximum(variance, LEAST_RELIABILITY_SD**2)),
     )
+
+
+def _own(residual: Floats, known: Bools, log_sd: Floats) -> Floats:
+    """(S, M) deviation of errors about their task's mean."""
+    clusters = known.sum(1, keepdims=True)
+    mean = residual.sum(1, keepdims=True) / np.maximum(clusters, 1)
+    square = np.where(known, residual - mean, 0.0) ** 2
+    freedom = np.maximum(clusters - 1, 0).sum((1, 2))
+    sd = np.sqrt(square.sum((1, 2)) / np.maximum(freedom, 1))
+    result: Floats = np.where((freedom > 0)[:, None], sd[:, None], log_sd)
+    return result

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mfcp.arrays import Floats, Ints
 from mfcp.predictors.base import Predictor
-from mfcp.predictors.forecast import Forecast, Forecaster, TrainingData, out_of_fold
+from mfcp.predictors.forecast import Forecast, Forecaster, OutOfFold, TaskInputs, TrainingData, of_own_fold
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
 from mfcp.predictors.mlp import Mlp
 from mfcp.registry import FamilyField
@@ -20,8 +20,9 @@ from mfcp.registry import FamilyField
 class CrossFitted(Forecaster):
     """One bank of heads per fold, trained without it; the mean of their log times and probabilities.
 
-    A training task's out-of-fold prediction is that of the one member which did not see its family. The member is
-    trained on (F - 1)/F of the tasks, so the errors measured are, if anything, too large for the mean of all.
+    A task's out-of-fold prediction is that of the one member which did not see its family. The member is trained on
+    (F - 1)/F of the tasks, so the errors measured are, if anything, too large for the mean of all. Where labels of
+    validation tasks are learned, members end with their last epoch, else with the best one on those labels.
     """
 
     name: ClassVar[str] = "cross_fitted"
@@ -45,13 +46,13 @@ class CrossFitted(Forecaster):
             torch.as_tensor(data.T),
             torch.as_tensor(data.A),
             torch.as_tensor(data.train).repeat_interleave(F, 0) & ~left_out[:, None],
-            torch.as_tensor(data.validation).repeat_interleave(F, 0),
+            torch.as_tensor(data.validation).repeat_interleave(F, 0) if data.validation.any() else None,
             loss=self.loss,
             training=self.training,
             advance=advance,
         )
         mean = MeanOfFolds(heads, F)
-        return Forecast(mean, *mean.left_out(data.Z, data.fold))
+        return Forecast(mean, mean.left_out(data.Z, data.fold))
 
     def restored(self, state: Mapping[str, Tensor]) -> nn.Module:
         """See `Forecaster.restored`."""
@@ -77,21 +78,16 @@ class MeanOfFolds(nn.Module):
         self.register_buffer("folds", torch.tensor([folds]))
         self.register_buffer("features", torch.tensor([heads.features]))
 
-    def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
-        """Z (S, n, d) → mean log seconds and probabilities, each (S, M, n)."""
-        log_t, a = (values.mean(1) for values in self._members(Z))
+    def forward(self, inputs: TaskInputs) -> tuple[Tensor, Tensor]:
+        """Mean log seconds and probabilities, each (S, M, n)."""
+        log_t, a = (values.mean(1) for values in self._members(inputs.Z))
         return log_t, a
 
-    def left_out(self, Z: Floats, fold: Ints) -> tuple[Floats, Floats]:
-        """Log seconds and probabilities, each (S, M, n), of training tasks by the member that did not see them.
-
-        Args:
-            Z: (S, n, d) features.
-            fold: (S, n) fold that a member left out, -1 for other tasks; they get 0.
-        """
+    def left_out(self, Z: Floats, fold: Ints) -> OutOfFold:
+        """Predictions for tasks of (S, n) folds by the member that did not see them; features Z (S, n, d)."""
         with torch.no_grad():
-            log_t, a = (out_of_fold(values.numpy(), fold) for values in self._members(torch.as_tensor(Z)))
-        return log_t, a
+            log_t, a = (of_own_fold(values.numpy(), fold) for values in self._members(torch.as_tensor(Z)))
+        return OutOfFold(log_t, a, fold >= 0)
 
     def _members(self, Z: Tensor) -> Iterator[Tensor]:
         """(S, F, M, n) of log seconds and of probabilities."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.pool.times import cluster_effects, task_effects
-from mfcp.predictors.forecast import Forecast, Forecaster, TrainingData
+from mfcp.predictors.forecast import Forecast, Forecaster, OutOfFold, TaskInputs, TrainingData
 
 _UNKNOWN = 1e6  # noise variance of a label that is not there, in units of the labels' variance
 _JITTER = 1e-6
@@ -73,9 +73,9 @@ class GaussianProcess(Forecaster):
             held[s][:, labels.task] = _left_out(inverse, weights, labels.y, data.fold[s][labels.task]).numpy()
         mean, sd = (torch.stack([getattr(x, name) for x in every]) for name in ("mean", "sd"))
         model = _Processes(kernel.spread(every[0].kernel), X, alpha, mean, sd)
-        known = (data.fold >= 0)[:, None, :]
-        log_t, a = (np.where(known, x, 0.0) for x in model.scaled(torch.as_tensor(held)))
-        return Forecast(model, log_t, a)
+        known = data.fold >= 0
+        log_t, a = (np.where(known[:, None], x, 0.0) for x in model.scaled(torch.as_tensor(held)))
+        return Forecast(model, OutOfFold(log_t, a, known))
 
     def restored(self, state: Mapping[str, Tensor]) -> nn.Module:
         """See `Forecaster.restored`."""
@@ -273,11 +273,12 @@ class _Processes(nn.Module):
         for name, value in parts.items():
             self.register_buffer(f"of_{name}", value, persistent=False)
 
-    def forward(self, Z: Tensor) -> tuple[Tensor, Tensor]:
-        """Z (S, n, d) → log seconds and probabilities, each (S, M, n)."""
+    def forward(self, inputs: TaskInputs) -> tuple[Tensor, Tensor]:
+        """Log seconds and probabilities, each (S, M, n)."""
         size = max(1, _BLOCK // (self.alpha.shape[1] * self.alpha.shape[2]))
         blocks = (
-            torch.cat([self._standard(s, part) for part in torch.split(z, size)], dim=-1) for s, z in enumerate(Z)
+            torch.cat([self._standard(s, part) for part in torch.split(z, size)], dim=-1)
+            for s, z in enumerate(inputs.Z)
         )
         return self.scaled(torch.stack(list(blocks)))
 

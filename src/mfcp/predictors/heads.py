@@ -76,13 +76,13 @@ def fit(
     T: Tensor,
     A: Tensor,
     train: Tensor,
-    validation: Tensor,
+    validation: Tensor | None,
     *,
     loss: Loss,
     training: HeadTraining,
     advance: Callable[[], Any] = lambda: None,
 ) -> Tensor:
-    """Train all heads at once by mean squared error, keeping each one's best validation checkpoint.
+    """Train all heads at once by mean squared error, keeping each one's best validation checkpoint, if there is one.
 
     Eq. (1) of [Huo2025]_: squared error of t (in units of the cluster's mean time) or of log t, and of a.
 
@@ -90,17 +90,18 @@ def fit(
         heads: a bank of K × M pairs.
         Z: (K, n, d) standardised features.
         T, A: (M, n) labels; entries outside the masks may be nan.
-        train, validation: (K, M, n) pairs to learn from and to stop on.
+        train, validation: (K, M, n) pairs to learn from and to stop on; None keeps the last epoch.
         loss: "time" or "log_time".
         training: epochs, learning rate, decay.
         advance: called once per epoch (progress bars).
 
     Returns:
-        (checks, K) validation losses, averaged over clusters.
+        (checks, K) validation losses, averaged over clusters; of the training pairs where there is no validation.
     """
     heads.scale_to(T, A, train)
     heads.float()  # squared errors need no double precision; back to double before anything is matched
-    parts = {"train": _Part.of(Z, T, A, train), "validation": _Part.of(Z, T, A, validation)}
+    parts = {"train": _Part.of(Z, T, A, train)}
+    parts["validation"] = parts["train"] if validation is None else _Part.of(Z, T, A, validation)
 
     def errors(part: _Part) -> tuple[Tensor, Tensor]:
         log_t, a = heads.log_forward(part.Z)
@@ -109,8 +110,7 @@ def fit(
 
     optimizer = torch.optim.AdamW(heads.parameters(), lr=training.lr, weight_decay=training.weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.epochs)
-    banks = (heads.time, heads.reliability)
-    best = [Best(bank) for bank in banks]
+    best = [] if validation is None else [Best(bank) for bank in (heads.time, heads.reliability)]
     seen = []
     for epoch in range(training.epochs):
         optimizer.zero_grad()
@@ -122,7 +122,7 @@ def fit(
         if epoch % training.check_every == training.check_every - 1 or epoch == training.epochs - 1:
             with torch.no_grad():
                 checks = errors(parts["validation"])
-            for keeper, value in zip(best, checks, strict=True):
+            for keeper, value in zip(best, checks, strict=False):
                 keeper.offer(value)
             seen.append(checks[0].mean(1) + checks[1].mean(1))
     for keeper in best:

@@ -52,7 +52,7 @@ def fit_release(
     """Train the production method on a log and write it to a folder.
 
     The newest tasks are held back: a release that replaces another must have shown on tasks that neither has seen
-    that it decides better. Validation families are no training families, as everywhere.
+    that it decides better. Of all others the labels are learned, those of validation families too, as everywhere.
 
     Args:
         tables: the validated log.
@@ -70,22 +70,32 @@ def fit_release(
     pool = build_pool(tables, settings.section("pool"), seed=section.seed)
     split = _split(tables, pool, section)
     train = split == PARTS["train"]
-    encoded = PoolFeatures.of(tables, pool, settings.section("featurize").encoder).encode(train, section.seed)
+    seen = split != PARTS["test"]
+    described = PoolFeatures.of(tables, pool, settings.section("featurize"))
+    encoded = described.encode(train, section.seed)
+    operators, times = described.operator_times(seen, section.seed)
     advance()
-    every = tuple(range(len(pool.cluster_id)))
-    study = Study(pool, {PLATFORM: every}, (section.seed,), split[None], encoded.Z[None], encoded.names)
+    study = Study(
+        pool=pool,
+        settings={PLATFORM: tuple(range(len(pool.cluster_id)))},
+        seeds=(section.seed,),
+        split=split[None],
+        Z=encoded.Z[None],
+        feature_names=encoded.names,
+        operator_times=times[None],
+    )
     setting = solved_setting(
         study, PLATFORM, settings.section("matching"), price=settings.section("evaluate").shortfall_price
     )
     base = pretrain(setting, settings.section("pretrain"), advance=advance)
     trained = method.fit(setting, base, settings.section("finetune"), advance=advance)
-    seen = split != PARTS["test"]
     facts = {"tasks": int(seen.sum()), "runs": int(setting.runs[:, seen].sum()), "emulated": list(pool.emulated)}
     write_release(
         folder,
         trained,
         setting,
         encoder=encoded.encoder,
+        operators=operators,
         feature_names=encoded.names,
         scale=Scale.of(encoded.Z[None], train[None]),
         learned_from=np.unique(pool.source_task[seen]).tolist(),

@@ -8,23 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from mfcp.arrays import Floats
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing_folder, write_json
-from mfcp.methods.base import Trained
+from mfcp.methods.base import Trained, predict
 from mfcp.rules.base import Belief
+from mfcp.study.operator_steps import OperatorPredictor
 from mfcp.study.scaling import Scale
-from mfcp.tasks.features.descriptors import features_as, log_samples
+from mfcp.tasks.features.descriptors import TaskFeatures, log_samples
 from mfcp.tasks.features.encoder import FittedEncoder
+from mfcp.tasks.timing.operator_times import OperatorTimes
 from mfcp.threads import one_thread
 
 if TYPE_CHECKING:
     from mfcp.data.log.tables import Tables
 
 MANIFEST = "manifest.json"
-_MODEL, _ENCODER, _FACTS = "model", "encoder.safetensors", "release.json"
+_MODEL, _ENCODER, _OPERATORS, _FACTS = "model", "encoder.safetensors", "operators.safetensors", "release.json"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Release:
         version: 12 hexadecimal digits, a digest of everything below; the same training gives the same.
         trained: the method, of one seed.
         encoder: maps operator graphs to features; None where the log had no graphs.
+        operators: predicts times from operator graphs; None where the log had too few.
         feature_names: (d,).
         scale: of the features, over training tasks.
         cluster_id: (M,) clusters that it knows.
@@ -47,6 +49,7 @@ class Release:
     version: str
     trained: Trained
     encoder: FittedEncoder | None
+    operators: OperatorPredictor | None
     feature_names: tuple[str, ...]
     scale: Scale
     cluster_id: tuple[str, ...]
@@ -72,15 +75,28 @@ class Release:
             raise DataError("tasks: no rows; a round needs at least one task")
         samples = tasks["samples"].to_numpy(np.float64, na_value=np.nan) if "samples" in tasks else np.nan
         work = log_samples(np.broadcast_to(samples, len(tasks)))
-        Z = self.scale.apply(np.column_stack([self.describe(tables), work]))
-        with torch.no_grad():
-            T, A = (value.numpy() for value in self.trained.heads(torch.as_tensor(Z[None])))
+        width = len(self.feature_names) - 1
+        described = self.describe(tables)
+        Z = self.scale.apply(np.column_stack([described[:, :width], work]))
+        times = None
+        if self.operators is not None:
+            usual = self.scale.mean.ravel()[-1]
+            times = (described[:, width:].T + np.where(np.isfinite(work), work, usual))[None]
+        T, A = predict(self.trained.heads, Z[None], times)
         spread = self.trained.calibration
-        return Belief.of(T, A, log_sd=spread.log_sd[0], a_sd=spread.a_sd[0], gamma=self.gamma)
+        return Belief.of(T, A, log_sd=spread.log_sd[0], own_sd=spread.own_sd[0], a_sd=spread.a_sd[0], gamma=self.gamma)
 
     def describe(self, tables: Tables) -> Floats:
-        """(n, d - 1) features of the tasks, nan where unknown; all but the last, their work."""
-        return features_as(self.feature_names[:-1], self.encoder, tables)
+        """(n, d - 1 + M) features of the tasks but their work, nan where unknown; then log seconds per sample.
+
+        The M last columns, nan where unknown, are what operators say of each cluster; a release without networks over
+        operators has none.
+        """
+        features = TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str))
+        columns = [features.under(self.feature_names[:-1], self.encoder)]
+        if self.operators is not None:
+            columns.append(self.operators.log_seconds(features).T)
+        return np.concatenate(columns, axis=1)
 
     @staticmethod
     def load(folder: Path) -> Release:
@@ -97,6 +113,7 @@ class Release:
                 version=version,
                 trained=Trained.load(folder, _MODEL),
                 encoder=FittedEncoder.load(folder / _ENCODER) if facts["encoder"] else None,
+                operators=_operators(folder, facts),
                 feature_names=tuple(facts["feature_names"]),
                 scale=Scale(np.array(facts["mean"]), np.array(facts["deviation"])),
                 cluster_id=tuple(facts["cluster_id"]),
@@ -107,6 +124,15 @@ class Release:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{folder / _FACTS}: not the facts of a release ({error}); make it again") from None
+
+
+def _operators(folder: Path, facts: dict[str, Any]) -> OperatorPredictor | None:
+    rows = facts["operator_clusters"]
+    if rows is None:
+        return None
+    return OperatorPredictor(
+        OperatorTimes.load(folder / _OPERATORS), np.array(rows, np.int64), len(facts["cluster_id"])
+    )
 
 
 def verify(folder: Path) -> str:
@@ -140,6 +166,7 @@ def write_release(
     setting: Any,
     *,
     encoder: FittedEncoder | None,
+    operators: OperatorPredictor | None,
     feature_names: tuple[str, ...],
     scale: Scale,
     learned_from: list[str],
@@ -150,12 +177,15 @@ def write_release(
         trained.save(temporary, _MODEL, setting)
         if encoder is not None:
             encoder.save(temporary / _ENCODER)
+        if operators is not None:
+            operators.times.save(temporary / _OPERATORS)
         facts = {
             "method": trained.method.spec(),
             "cluster_id": setting.cluster_id,
             "gamma": float(setting.gamma[0]),
             "price": setting.price,
             "encoder": encoder is not None,
+            "operator_clusters": None if operators is None else operators.rows.tolist(),
             "feature_names": feature_names,
             "mean": scale.mean.ravel().tolist(),
             "deviation": scale.deviation.ravel().tolist(),

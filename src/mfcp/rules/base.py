@@ -24,6 +24,7 @@ class Belief:
         T: (B, M, N) predicted seconds (median of a log-normal).
         A: (B, M, N) predicted success probability.
         log_sd: (B, M, N) standard deviation of log time; 0 where the method has none.
+        own_sd: (B, M, N) what of it a task's clusters do not share.
         a_sd: (B, M, N) standard deviation of the predicted probability; 0 where the method has none.
         gamma: (B,) least mean reliability asked for.
         allowed: (B, M, N) which pairs exist.
@@ -33,6 +34,7 @@ class Belief:
     T: Floats
     A: Floats
     log_sd: Floats
+    own_sd: Floats
     a_sd: Floats
     gamma: Floats
     allowed: Bools
@@ -44,6 +46,7 @@ class Belief:
         A: Floats,
         *,
         log_sd: Floats,
+        own_sd: Floats,
         a_sd: Floats,
         gamma: ArrayLike,
         allowed: Bools | None = None,
@@ -53,18 +56,19 @@ class Belief:
 
         Args:
             T, A: (B, M, N) predicted seconds and success probabilities.
-            log_sd, a_sd: (M,) calibrated spread of each cluster, the same for every task.
+            log_sd, own_sd, a_sd: (M,) calibrated spread of each cluster, the same for every task.
             gamma: least mean reliability, one number or (B,).
             allowed: (B, M, N) which pairs exist; default all.
             zeta: (M, N + 1) factors of parallel execution or None.
         """
-        log_sd, a_sd = (np.broadcast_to(spread[:, None], T.shape) for spread in (log_sd, a_sd))
+        log_sd, own_sd, a_sd = (np.broadcast_to(spread[:, None], T.shape) for spread in (log_sd, own_sd, a_sd))
         levels = np.broadcast_to(np.asarray(gamma, np.float64), len(T)).copy()
-        return Belief(T, A, log_sd, a_sd, levels, np.ones(T.shape, bool) if allowed is None else allowed, zeta)
+        exists = np.ones(T.shape, bool) if allowed is None else allowed
+        return Belief(T, A, log_sd, own_sd, a_sd, levels, exists, zeta)
 
     def on(self, clusters: list[int]) -> Belief:
         """The belief over some of the clusters, in the order of their indices."""
-        arrays = {name: getattr(self, name)[:, clusters] for name in ("T", "A", "log_sd", "a_sd", "allowed")}
+        arrays = {name: getattr(self, name)[:, clusters] for name in ("T", "A", "log_sd", "own_sd", "a_sd", "allowed")}
         return replace(self, **arrays, zeta=None if self.zeta is None else self.zeta[clusters])
 
     def in_rounds(self, rounds: Ints, *, gamma: ArrayLike, allowed: Bools) -> Belief:
@@ -75,7 +79,8 @@ class Belief:
             gamma: least mean reliability, one number or (R,).
             allowed: (M, n) pairs that may be chosen, besides those of the belief.
         """
-        arrays = {name: getattr(self, name)[0][:, rounds].swapaxes(0, 1) for name in ("T", "A", "log_sd", "a_sd")}
+        names = ("T", "A", "log_sd", "own_sd", "a_sd")
+        arrays = {name: getattr(self, name)[0][:, rounds].swapaxes(0, 1) for name in names}
         both = (self.allowed[0] & allowed)[:, rounds].swapaxes(0, 1)
         levels = np.broadcast_to(np.asarray(gamma, np.float64), len(rounds)).copy()
         return replace(self, **arrays, gamma=levels, allowed=both)
@@ -99,6 +104,10 @@ class Rule(Registered):
     def candidates(self) -> tuple[float, ...]:
         """Candidate values of the rule's parameter; a single one when there is nothing to tune."""
         return (0.0,)
+
+    def charged(self, own_sd: Floats, log_sd: Floats) -> Floats:
+        """The deviation of log time that plans depend on: what a task's clusters do not share, or the whole."""
+        return log_sd
 
     @abstractmethod
     def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:

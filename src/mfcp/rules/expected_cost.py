@@ -1,19 +1,26 @@
 """Minimise the expected cost under calibrated predictions, instead of the cost under expected ones."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
-from mfcp.arrays import Ints
+from mfcp.arrays import Floats, Ints
 from mfcp.matching.expected import Moments, least_expected_cost
 from mfcp.rules.base import Belief, Rule
 
 WIDEST = 2.0  # deviation of log time beyond which a log-normal's moments are all tail: e² is a factor of 7 either way
 
 
-def moments_of(belief: Belief, margin: float) -> Moments:
-    """Means and variances of a belief, at gamma + margin: times log-normal, reliabilities as they are."""
-    variance = np.minimum(belief.log_sd, WIDEST) ** 2
+def moments_of(belief: Belief, margin: float, log_sd: Floats | None = None) -> Moments:
+    """Means and variances of a belief, at gamma + margin: times log-normal, reliabilities as they are.
+
+    Args:
+        belief: predictions for B rounds.
+        margin: added to gamma.
+        log_sd: (B, M, N) the deviation of log time that counts; None takes what a task's clusters do not share.
+    """
+    variance = np.minimum(belief.own_sd if log_sd is None else log_sd, WIDEST) ** 2
     mean = belief.T * np.exp(variance / 2)
     return Moments(
         time=mean,
@@ -29,13 +36,21 @@ def moments_of(belief: Belief, margin: float) -> Moments:
 class ExpectedCost(Rule):
     """argmin E[makespan] / unit + price · E[shortfall]; nothing to tune, and every round has a plan.
 
-    Times are log-normal: mean T̂ exp(s²/2), variance T̂² exp(s²)(exp(s²) - 1) with s the calibrated deviation of
-    log time; reliabilities have mean Â and the calibrated deviation.
+    Times are log-normal: mean T̂ exp(s²/2), variance T̂² exp(s²)(exp(s²) - 1) with s a calibrated deviation of log
+    time; reliabilities have mean Â and the calibrated deviation. s is what the clusters of a task do not share (`own`)
+    or the whole error (`total`). An error that they share makes the task longer wherever it runs, in the best plan as
+    well; and it is by far the greater part, estimated from few families (docs/decisions/0091).
     """
 
     name: ClassVar[str] = "expected_cost"
     uses_spread: ClassVar[bool] = True
+    charges: Literal["own", "total"] = Field("own", description="which error of log time is charged for")
+
+    def charged(self, own_sd: Floats, log_sd: Floats) -> Floats:
+        """See `Rule.charged`."""
+        return own_sd if self.charges == "own" else log_sd
 
     def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
         """See `Rule.plan`; there is no parameter."""
-        return least_expected_cost(moments_of(belief, margin), price=price)
+        log_sd = self.charged(belief.own_sd, belief.log_sd)
+        return least_expected_cost(moments_of(belief, margin, log_sd), price=price)

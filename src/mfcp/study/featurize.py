@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.arrays import Bools, Ints
+from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.splits import draw_settings, split_groups, split_tasks
+from mfcp.data.pool.splits import draw_settings, split_tasks
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.registry import FamilyField
+from mfcp.study.operator_steps import OperatorPredictor, OperatorSteps
 from mfcp.study.setting import PARTS
 from mfcp.study.study_data import Study
 from mfcp.tasks.features.descriptors import (
     LOG_SAMPLES,
     EncodedTasks,
     TaskFeatures,
-    TaskTimes,
     log_samples,
-    typical_seconds,
 )
 from mfcp.tasks.features.encoder import Encoder
+from mfcp.tasks.timing.measured_steps import TimingSettings
 
 
 class FeaturizeSettings(BaseModel):
@@ -32,6 +32,9 @@ class FeaturizeSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     encoder: FamilyField[Encoder]
+    operator_times: TimingSettings | None = Field(
+        TimingSettings(members=3, epochs=20), description="networks over operators, one per fold; null: none"
+    )
     settings: int = Field(3, ge=1, description="how many settings A, B, C, …")
     clusters: int = Field(3, ge=2, description="M, clusters of a setting")
     settings_seed: int = Field(0, ge=0, description="seed of the draw of clusters")
@@ -45,7 +48,8 @@ def featurize(
 ) -> Study:
     """Draw settings and splits, fit the encoder per seed on its training tasks, and describe every task.
 
-    Replicas of a task share its features but for the number of samples, which the user of a platform states.
+    Networks over operators learn the times of training and validation tasks on all clusters of the log, once for all
+    settings. Replicas of a task share its features but for the number of samples, which the user of a platform states.
 
     Args:
         tables: the validated log.
@@ -55,11 +59,12 @@ def featurize(
     """
     shares = (settings.train, settings.validation, 1 - settings.train - settings.validation)
     split = np.stack([split_tasks(pool, seed, shares) for seed in settings.seeds])
-    described = PoolFeatures.of(tables, pool, settings.encoder)
-    Z = []
+    described = PoolFeatures.of(tables, pool, settings)
+    Z, times = [], []
     for seed, part in zip(settings.seeds, split, strict=True):
         encoded = described.encode(part == PARTS["train"], seed)
         Z.append(encoded.Z)
+        times.append(described.operator_times(part != PARTS["test"], seed)[1])
         advance()
     return Study(
         pool=pool,
@@ -68,6 +73,7 @@ def featurize(
         split=split.astype(np.int64),
         Z=np.stack(Z),
         feature_names=encoded.names,
+        operator_times=np.stack(times) if described.steps is not None else None,
     )
 
 
@@ -76,32 +82,37 @@ class PoolFeatures:
     """The features of a pool's tasks, with what does not depend on the split made once."""
 
     pool: TaskPool
-    encoder: Encoder
+    settings: FeaturizeSettings
     source: TaskFeatures
     index: Ints
-    times: TaskTimes | None
+    steps: OperatorSteps | None
 
     @classmethod
-    def of(cls, tables: Tables, pool: TaskPool, encoder: Encoder) -> PoolFeatures:
+    def of(cls, tables: Tables, pool: TaskPool, settings: FeaturizeSettings) -> PoolFeatures:
         """Features of a pool made from `tables`."""
-        source, index = np.unique(pool.source_task, return_inverse=True)
-        times = _times(pool, index) if encoder.learns_times else None
-        return cls(pool, encoder, TaskFeatures.of(tables, source), index, times)
+        names, index = np.unique(pool.source_task, return_inverse=True)
+        source = TaskFeatures.of(tables, names)
+        learns = settings.operator_times is not None and source.graphs is not None
+        return cls(pool, settings, source, index, OperatorSteps.of(tables, pool, source, index) if learns else None)
 
     def encode(self, train: Bools, seed: int) -> EncodedTasks:
         """Features of every task of the pool, by an encoder fitted on tasks in `train` (n,)."""
-        learn = np.zeros(len(self.source.tasks), bool)
-        learn[self.index[train]] = True
-        encoded = self.source.encode(learn, self.encoder, seed, self.times)
+        encoded = self.source.encode(self._sources(train), self.settings.encoder, seed)
         Z = np.column_stack([encoded.Z[self.index], log_samples(self.pool.samples)])
         return EncodedTasks((*encoded.names, LOG_SAMPLES), Z, encoded.encoder)
 
+    def operator_times(self, known: Bools, seed: int) -> tuple[OperatorPredictor | None, Floats]:
+        """What predicts times from operators, learned from tasks in `known` (n,), and its (M, n) log seconds.
 
-def _times(pool: TaskPool, index: Ints) -> TaskTimes:
-    """Observed seconds per sample of the source tasks that `index` (n,) names, the mean over replicas in log time."""
-    count = int(index.max()) + 1
-    seconds = typical_seconds(pool.T / pool.samples, pool.allowed, index, count)
-    own_group = split_groups(pool)
-    group = np.empty(count, own_group.dtype)
-    group[index] = own_group
-    return TaskTimes(seconds, group)
+        See `Setting.operator_times`; all are nan where nothing could be learned.
+        """
+        if self.steps is None or self.settings.operator_times is None:
+            return None, np.full(self.pool.T.shape, np.nan)
+        predictor, per_sample = self.steps.fit(self._sources(known), seed, self.settings.operator_times)
+        return predictor, per_sample[:, self.index] + log_samples(self.pool.samples)
+
+    def _sources(self, tasks: Bools) -> Bools:
+        """The source tasks of some tasks of the pool."""
+        chosen = np.zeros(len(self.source.tasks), bool)
+        chosen[self.index[tasks]] = True
+        return chosen

@@ -47,6 +47,8 @@ class Setting:
         matching: what a round is.
         price: makespans per unit of missing reliability.
         speedup: curve of parallel execution, Eq. (16) of [Huo2025]_, or None.
+        operator_times: (S, M, n) log seconds by networks over operators, up to a constant per cluster; tasks to learn
+            from by networks that did not see their family; nan without a graph. None where there are no networks.
         reference_makespans: what `mfcp.study.reference.fastest` has worked out so far.
     """
 
@@ -66,6 +68,7 @@ class Setting:
     matching: RoundSettings
     price: float
     speedup: SpeedUp | None
+    operator_times: Floats | None = None
     reference_makespans: dict[tuple[str, int], Floats] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -90,17 +93,23 @@ class Setting:
     def by_fold(self, fold: Ints) -> Setting:
         """A seed for every seed and fold, without the training tasks of that fold.
 
+        Where folds hold validation tasks too, a fold's tasks are that seed's validation tasks, and all others with a
+        fold its training tasks.
+
         Args:
-            fold: (S, n) of training tasks, -1 for others.
+            fold: (S, n) of tasks to learn from, -1 for others.
         """
         F = int(fold.max()) + 1
         left_out = fold.repeat(F, axis=0) == np.tile(np.arange(F), len(fold))[:, None]
+        crossed = bool(((fold >= 0) & (self.split == PARTS["validation"])).any())
+        split = np.where(fold >= 0, PARTS["train"], self.split) if crossed else self.split
         return replace(
             self,
             seeds=tuple(1000 * (seed + 1) + f for seed in self.seeds for f in range(F)),
             Z=self.Z.repeat(F, axis=0),
-            split=np.where(left_out, -1, self.split.repeat(F, axis=0)),
+            split=np.where(left_out, PARTS["validation"] if crossed else -1, split.repeat(F, axis=0)),
             gamma=self.gamma.repeat(F),
+            operator_times=None if self.operator_times is None else self.operator_times.repeat(F, axis=0),
         )
 
     def mask(self, part: str) -> Bools:

@@ -28,6 +28,7 @@ class Study:
         split: (S, n), see `PARTS`.
         Z: (S, n, d) raw features of each seed.
         feature_names: (d,).
+        operator_times: (S, M, n) of all clusters, see `Setting`; None where no networks were trained.
     """
 
     pool: TaskPool
@@ -36,6 +37,7 @@ class Study:
     split: Ints
     Z: Floats
     feature_names: tuple[str, ...]
+    operator_times: Floats | None = None
 
     def setting(self, name: str, matching: RoundSettings, *, price: float) -> Setting:
         """The named setting. Its gamma is nan: `mfcp.study.reference.with_gamma` solves for it.
@@ -67,6 +69,7 @@ class Study:
             matching=matching,
             price=price,
             speedup=SpeedUp(matching.zeta_floor, matching.zeta_decay) if matching.regime == "parallel" else None,
+            operator_times=None if self.operator_times is None else self.operator_times[:, clusters],
         )
 
     def save(self, folder: Path) -> None:
@@ -76,7 +79,8 @@ class Study:
         folder = Path(folder)
         self.pool.save(folder / "pool")
         with replacing(folder / "features.safetensors") as path:
-            save_file({"Z": np.ascontiguousarray(self.Z), "split": np.ascontiguousarray(self.split)}, path)
+            arrays = {"Z": self.Z, "split": self.split, "operator_times": self.operator_times}
+            save_file({k: np.ascontiguousarray(v) for k, v in arrays.items() if v is not None}, path)
         content = {"settings": self.settings, "seeds": self.seeds, "feature_names": self.feature_names}
         write_json(folder / "study.json", content)
 
@@ -101,6 +105,7 @@ class Study:
                 split=arrays["split"],
                 Z=arrays["Z"],
                 feature_names=tuple(content["feature_names"]),
+                operator_times=arrays.get("operator_times"),
             )
         except (SafetensorError, OSError, KeyError) as error:
             raise DataError(f"{folder}: not a complete study ({error}); run the featurize stage again") from None

@@ -30,3 +30,17 @@ def test_a_release_remembers_graphs_up_to_its_limit_and_predicts_alike(release):
     assert len(calls) == before
     none = NEW["tasks"].assign(graph_id=None)
     np.testing.assert_allclose(quick.predict({"tasks": none}).T, release.predict({"tasks": none}).T)
+
+
+def test_times_by_operators_are_remembered_by_graph_and_batch(release):
+    """Two tasks of one graph with other batches have other times; each is computed once."""
+    assert release.operators is not None
+    tasks = NEW["tasks"].head(2).assign(graph_id=NEW["tasks"]["graph_id"].iloc[0], batch_size=[1.0, 64.0])
+    tables = {**NEW, "tasks": tasks}
+    quick = RememberingRelease.of(release)
+    for _ in range(2):
+        np.testing.assert_allclose(quick.describe(tables), release.describe(tables))
+    assert len(quick._known) == 2
+    times = quick.describe(tables)[:, len(release.feature_names) - 1 :]
+    assert times.shape == (2, len(release.cluster_id))
+    assert (times[0] != times[1]).all()

@@ -4,7 +4,7 @@ import pytest
 from graphs_by_hand import BLOCK, join, tables
 
 from mfcp.errors import DataError
-from mfcp.tasks.features.descriptors import TaskFeatures, TaskTimes, build_features, describe_tasks, summarise
+from mfcp.tasks.features.descriptors import TaskFeatures, build_features, describe_tasks, summarise
 from mfcp.tasks.features.encoder import Encoder
 from mfcp.tasks.graphs.operator_graphs import build_graphs
 
@@ -104,18 +104,3 @@ def test_a_log_without_graphs_has_descriptors_only_and_an_unknown_task_is_an_err
     assert "z0" not in names
     with pytest.raises(DataError, match="no task_id 't9'"):
         TaskFeatures.of({"tasks": TASKS}, np.array(["t0", "t9"]))
-
-
-def test_vectors_of_training_tasks_do_not_see_their_familys_times():
-    """Of an encoder that learns from times: other times of one family change every vector but that family's own."""
-    count = 10
-    nodes, edges = join(*(tables(["mm"] * (g + 1), [(i, i + 1) for i in range(g)], f"g{g}") for g in range(count)))
-    tasks = pd.DataFrame({"task_id": [f"t{g}" for g in range(count)], "graph_id": [f"g{g}" for g in range(count)]})
-    features = TaskFeatures.of({"tasks": tasks, "nodes": nodes, "edges": edges}, tasks["task_id"].to_numpy(str))
-    train, group = np.arange(count) < 8, np.repeat(np.array(["a", "b", "c", "d", "e"]), 2)
-    seconds = np.random.default_rng(0).lognormal(size=(2, count))
-    encoder = Encoder.build("timed", epochs=2)
-    changed = np.where(group == "b", 50.0, 1.0) * seconds
-    one, two = (features.encode(train, encoder, 0, TaskTimes(times, group)).Z[:, -2:] for times in (seconds, changed))
-    same = np.isclose(one, two).all(axis=1)
-    assert same.tolist() == (group == "b").tolist()

@@ -96,8 +96,8 @@ def test_a_file_that_is_no_encoder_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("kind", sorted(Encoder.members))
 def test_every_encoder_gives_finite_vectors_of_one_length(kind, graphs, tmp_path):
-    fields = {"gnn": {"steps": 2}, "timed": {"epochs": 2}}.get(kind, {})
-    fitted = Encoder.build(kind, **fields).fit(graphs, np.arange(5), seed=0, seconds=np.ones((2, 48)))
+    fields = {"gnn": {"steps": 2}}.get(kind, {})
+    fitted = Encoder.build(kind, **fields).fit(graphs, np.arange(5), seed=0)
     z = fitted.transform(graphs)
     assert z.shape[0] == 48
     assert z.dtype == np.float64
@@ -111,26 +111,3 @@ def test_nothing_to_learn_from_and_unknown_kinds_are_errors(graphs):
         QUICK.fit(graphs, np.arange(0), seed=0)
     with pytest.raises(SettingsError, match="unknown encoder kind 'gin'; known: gnn, none"):
         Encoder.build("gin")
-
-
-def test_timed_vectors_follow_the_measured_times(graphs):
-    """Two clusters, one a constant factor slower: the vector of unseen graphs orders them by work and keeps it."""
-    work = np.bincount(graphs.graph, graphs.read + graphs.written + graphs.flops / 20, 48)
-    seconds = np.stack([work / 1e11, work / 2e10])
-    fitted = Encoder.build("timed", epochs=60, hidden=16).fit(graphs, np.arange(40), seed=0, seconds=seconds)
-    z = fitted.transform(graphs)[40:]
-    assert np.corrcoef(z[:, 0], np.log(seconds[0, 40:]))[0, 1] > 0.9
-    assert np.abs(z[:, 1] - z[:, 0] - np.log(5)).mean() < 0.3
-
-
-def test_timed_training_reads_times_of_training_graphs_only(graphs):
-    seconds = np.random.default_rng(0).lognormal(size=(2, 48))
-    other = seconds * np.where(np.arange(48) < 40, 1, 100)
-    quick = Encoder.build("timed", epochs=2)
-    one, two = (quick.fit(graphs, np.arange(40), seed=0, seconds=s).weights for s in (seconds, other))
-    assert all(np.array_equal(one[name], two[name]) for name in one)
-
-
-def test_timed_without_times_says_what_to_choose(graphs):
-    with pytest.raises(DataError, match=r"featurize\.encoder: gnn"):
-        Encoder.build("timed").fit(graphs, np.arange(5), seed=0)

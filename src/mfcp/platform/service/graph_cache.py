@@ -17,8 +17,9 @@ from mfcp.data.log.schema import EDGES, NODES
 from mfcp.data.log.tables import Tables
 from mfcp.errors import DataError
 from mfcp.release.model import Release
-from mfcp.tasks.features.descriptors import AMOUNTS, describe_as, features_as
+from mfcp.tasks.features.descriptors import AMOUNTS, describe_as
 
+_STORED = "stored:"
 _TASK_COLUMNS = {f"{kind}_{name}" for kind in ("log", "no") for name in AMOUNTS}
 _AMOUNTS = [column.name for column in NODES.columns if column.kind != "text"]
 _ENDS = [column.name for column in EDGES.columns if column.kind != "text"]
@@ -47,35 +48,40 @@ class RememberingRelease(Release):
         return RememberingRelease(**own, recall=recall, most=most)
 
     def describe(self, tables: Tables) -> Floats:
-        """See `Release.describe`; a row's features of its graph depend on nothing else, so they are kept by graph.
+        """See `Release.describe`; what a row has of its graph depends on that and its batch alone, and is kept.
 
         Raises:
             DataError: a task names a graph that neither came along nor is known.
         """
         names, tasks = self.feature_names[:-1], tables["tasks"]
         ids = tasks["graph_id"].astype(object).where(tasks["graph_id"].notna(), "").to_numpy(str)
-        keys = {name: "" for name in ids if not name} | self._inline(tables)
-        keys |= {name: f"stored:{name}" for name in ids if name not in keys}
+        contents = {name: "" for name in ids if not name} | self._inline(tables)
+        contents |= {name: f"{_STORED}{name}" for name in ids if name not in contents}
+        batch = np.full(len(ids), np.nan)
+        if "batch_size" in tasks:
+            batch = tasks["batch_size"].to_numpy(np.float64, na_value=np.nan)
+        cases = list(zip(ids, np.where(batch > 0, batch, -1.0).tolist(), strict=True))
+        keys = {case: f"{contents[case[0]]}/{case[1]}" for case in cases}
         with self._lock:
-            rows = {name: self._known[key] for name, key in keys.items() if key in self._known}
-            for name in rows:
-                self._known.move_to_end(keys[name])
-        new = [name for name in dict.fromkeys(ids) if name not in rows]
+            rows = {case: self._known[key] for case, key in keys.items() if key in self._known}
+            for case in rows:
+                self._known.move_to_end(keys[case])
+        new = [case for case in keys if case not in rows]
         if new:
-            rows |= dict(zip(new, self._features(new, tables, keys), strict=True))
+            rows |= dict(zip(new, self._of_graphs(new, tables, contents), strict=True))
             with self._lock:
-                self._known.update((keys[name], rows[name]) for name in new)
+                self._known.update((keys[case], rows[case]) for case in new)
                 while len(self._known) > self.most:
                     self._known.popitem(last=False)
-        result = describe_as(names, tasks, None)
-        of_graphs = [k for k, name in enumerate(names) if name not in _TASK_COLUMNS and "=" not in name]
-        result[:, of_graphs] = np.stack([rows[name] for name in ids])[:, of_graphs]
+        result = np.stack([rows[case] for case in cases])
+        of_task = [k for k, name in enumerate(names) if name in _TASK_COLUMNS or "=" in name]
+        result[:, of_task] = describe_as(names, tasks, None)[:, of_task]
         return result
 
-    def _features(self, new: Sequence[str], tables: Tables, keys: dict[str, str]) -> Floats:
-        """(n, d - 1) rows of tasks of which only the graph is known."""
+    def _of_graphs(self, new: Sequence[tuple[str, float]], tables: Tables, contents: dict[str, str]) -> Floats:
+        """(n, ·) rows of tasks of which only the graph and the batch are known; a batch below 0 is none."""
         drawn: Tables = {name: tables[name] for name in ("nodes", "edges") if name in tables}
-        stored = [name for name in new if keys[name].startswith("stored:")]
+        stored = sorted({name for name, _ in new if contents[name].startswith(_STORED)})
         if stored:
             found = self.recall(stored) if self.recall is not None else {}
             missing = sorted(set(stored) - set(found["nodes"]["graph_id"] if found else ()))
@@ -85,8 +91,12 @@ class RememberingRelease(Release):
                 name: pd.concat([drawn[name], found[name]], ignore_index=True) if name in drawn else found[name]
                 for name in found
             }
-        tasks = pd.DataFrame({"task_id": [str(k) for k in range(len(new))], "graph_id": [name or None for name in new]})
-        return features_as(self.feature_names[:-1], self.encoder, {"tasks": tasks, **drawn})
+        columns = {
+            "task_id": [str(k) for k in range(len(new))],
+            "graph_id": [name or None for name, _ in new],
+            "batch_size": [batch if batch > 0 else np.nan for _, batch in new],
+        }
+        return super().describe({"tasks": pd.DataFrame(columns), **drawn})
 
     def _inline(self, tables: Tables) -> dict[str, str]:
         """Graph → SHA-256 of its operators, for the graphs that came along."""

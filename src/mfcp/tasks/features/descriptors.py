@@ -16,7 +16,6 @@ import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.errors import DataError
-from mfcp.folds import training_folds
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs, depth
 from mfcp.tasks.graphs.operators import CLASS_NAMES
 
@@ -217,34 +216,18 @@ class TaskFeatures:
         z = np.where((self.graph_at >= 0)[:, None], encoder.transform(graphs)[self.graph_at], _absent(own))
         return np.concatenate([describe_as(own, self.tasks, graphs), z], axis=1)
 
-    def encode(self, train: Bools, encoder: Encoder, seed: int, times: TaskTimes | None = None) -> EncodedTasks:
+    def encode(self, train: Bools, encoder: Encoder, seed: int) -> EncodedTasks:
         """Descriptors and, beside them, the encoder's vector of each task's graph, fitted on training graphs only.
-
-        Where the encoder learns from times, the vectors of training tasks are out of fold: each comes from an encoder
-        that saw no task of its family, as is the case for every other task (docs/decisions/0035).
 
         Args:
             train: (n,) which tasks may be learned from.
             encoder: member of the encoder family.
             seed: of the encoder's training.
-            times: of all tasks, needed by encoders that learn from them.
         """
         if self.graphs is None:
             return EncodedTasks(self.descriptors, self.under(self.descriptors, None), None)
-        graphs, at = self.graphs, self.graph_at
-        seconds = None
-        if times is not None:
-            known = train & (at >= 0) & np.isfinite(times.seconds)
-            seconds = typical_seconds(times.seconds, known, at, len(graphs.graph_id))
-
-        def fit(learn: Bools) -> FittedEncoder:
-            return encoder.fit(graphs, np.unique(at[learn & (at >= 0)]), seed=seed, seconds=seconds)
-
-        fitted = fit(train)
-        Z = self._joined(self.descriptors, fitted, graphs)
-        if encoder.learns_times and times is not None:
-            for own in _folds(times.group, train, seed):
-                Z[own] = self._joined(self.descriptors, fit(train & ~own), graphs)[own]
+        fitted = encoder.fit(self.graphs, np.unique(self.graph_at[train & (self.graph_at >= 0)]), seed=seed)
+        Z = self._joined(self.descriptors, fitted, self.graphs)
         vector = (f"z{k}" for k in range(Z.shape[1] - len(self.descriptors)))
         return EncodedTasks((*self.descriptors, *vector), Z, fitted)
 
@@ -258,49 +241,9 @@ class EncodedTasks:
     encoder: FittedEncoder | None
 
 
-@dataclass(frozen=True)
-class TaskTimes:
-    """(M, n) measured seconds per sample of n tasks, nan where unknown, and (n,) what a fold keeps together."""
-
-    seconds: Floats
-    group: Texts
-
-
-_FOLDS = 4
-
-
-def _folds(group: Texts, train: Bools, seed: int) -> list[Bools]:
-    """Masks (n,) of the training tasks by fold, groups whole; none where there are fewer groups than folds."""
-    if len(np.unique(group[train])) < _FOLDS:
-        return []
-    fold = training_folds(group, train[None], _FOLDS, (seed,))[0]
-    return [fold == k for k in range(_FOLDS)]
-
-
-def typical_seconds(seconds: Floats, known: Bools, group: Ints, count: int) -> Floats:
-    """(M, count) geometric means of the known entries of (M, n) seconds by (n,) group, nan where there is none."""
-    rows = []
-    for own, allowed in zip(seconds, known, strict=True):
-        at = group[allowed]
-        total, number = np.bincount(at, np.log(own[allowed]), count), np.bincount(at, minlength=count)
-        rows.append(np.where(number > 0, np.exp(total / np.maximum(number, 1)), np.nan))
-    return np.array(rows)
-
-
 def _absent(names: Sequence[str]) -> float:
     """What stands for the vector of a task without a graph: nan where no descriptor says that it has none."""
     return 0.0 if "no_graph" in names else np.nan
-
-
-def features_as(names: Sequence[str], encoder: FittedEncoder | None, tables: dict[str, pd.DataFrame]) -> Floats:
-    """(n, d) the features called `names`, which were chosen for a log, of tasks that it may not have.
-
-    Args:
-        names: of descriptors, and last those of the encoder's vector; see `TaskFeatures.under`.
-        encoder: what was fitted there, None where there were no graphs.
-        tables: `tasks`, n rows in the order of the result, and their `nodes` and `edges` if they have any.
-    """
-    return TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str)).under(names, encoder)
 
 
 def log_samples(samples: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Encoders: a family of maps from operator graphs to feature vectors.
 
-`gnn` learns from the graphs alone, so a vector can leak no label and heads on top of it can be cross-fitted honestly
-(docs/decisions/0030). `timed` learns from measured times of training tasks (docs/decisions/0035).
+They learn from the graphs alone, so a vector can leak no label and heads on top of it can be cross-fitted honestly
+(docs/decisions/0030). What measured times tell of operators is a forecast of its own (docs/decisions/0092).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,6 @@ from mfcp.errors import DataError
 from mfcp.files import replacing
 from mfcp.registry import Registered
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
-from mfcp.tasks.timing.roofline import Accelerator, graph_roofline
-
-if TYPE_CHECKING:
-    from mfcp.tasks.timing.measured_steps import TimingSettings
-
 
 # 24 virtual accelerators: every peak (FLOP/s) with every bandwidth (bytes/s), at batch 1 and 64; launches in between.
 _PEAKS = (3e12, 2e13, 1.2e14)
@@ -75,18 +70,14 @@ class FittedEncoder:
 class Encoder(Registered):
     """Settings of an encoder, and how to train and apply it."""
 
-    learns_times: ClassVar[bool] = False
-
     @abstractmethod
-    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int, seconds: Floats | None = None) -> FittedEncoder:
+    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int) -> FittedEncoder:
         """Train on the graphs at positions `train`; the same arguments give the same weights.
 
         Args:
             graphs: all graphs.
             train: positions of those to learn from.
             seed: of the training.
-            seconds: (M, G) measured seconds per sample, nan where unknown; read where `learns_times`, and only of
-                training graphs.
         """
 
     @abstractmethod
@@ -99,7 +90,7 @@ class NoEncoder(Encoder):
 
     name: ClassVar[str] = "none"
 
-    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int, seconds: Floats | None = None) -> FittedEncoder:
+    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int) -> FittedEncoder:
         """Nothing to train."""
         return FittedEncoder(self, {})
 
@@ -123,7 +114,7 @@ class GnnEncoder(Encoder):
     lr: float = Field(0.01, gt=0)
     weight_decay: float = Field(0.01, ge=0)
 
-    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int, seconds: Floats | None = None) -> FittedEncoder:
+    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int) -> FittedEncoder:
         """Train on the roofline times of the graphs at positions `train`; about five seconds on one core.
 
         Raises:
@@ -140,59 +131,6 @@ class GnnEncoder(Encoder):
         from mfcp.tasks.features.graph_network import apply_network
 
         return apply_network(self, weights, graphs.coarse, roofline_times(graphs))[0]
-
-
-class TimedEncoder(Encoder):
-    """Networks trained on measured times, see `mfcp.tasks.timing.operator_times`; the vector: a log time per cluster.
-
-    Clusters have no public figures here: each one's roofline is a nominal one, scaled to its median time.
-    """
-
-    name: ClassVar[str] = "timed"
-    learns_times: ClassVar[bool] = True
-    hidden: int = Field(64, ge=1)
-    epochs: int = Field(40, ge=1)
-    networks: int = Field(1, ge=1, description="whose mean counts")
-
-    def fit(self, graphs: OperatorGraphs, train: Ints, *, seed: int, seconds: Floats | None = None) -> FittedEncoder:
-        """Train on the times of the graphs at positions `train`; a cluster without any is left out.
-
-        Raises:
-            DataError: no time to learn from.
-        """
-        from mfcp.tasks.timing.measured_steps import MeasuredSteps
-        from mfcp.tasks.timing.operator_times import OperatorTimes, packed
-
-        own = np.empty((0, 0)) if seconds is None else seconds[:, train]
-        own = own[np.isfinite(own).any(axis=1)]
-        if not own.size:
-            raise DataError("no training task has a graph and a time to learn from; choose featurize.encoder: gnn")
-        operators = graphs.distinct.take(train)
-        steps = MeasuredSteps(train, np.where(np.isfinite(own), 1.0, np.nan), own)
-        slower = np.nanmedian(np.log(own) - graph_roofline(operators, [_NOMINAL], np.ones((1, len(train)))), axis=1)
-        figures = np.outer(np.exp(-slower), [_NOMINAL.peak, _NOMINAL.bandwidth])
-        fitted = OperatorTimes.fit(graphs, _accelerators(figures), steps, seed=seed, settings=self._settings())
-        return FittedEncoder(self, packed(fitted.members) | {"figures": figures.astype(np.float32)})
-
-    def encode(self, weights: dict[str, NDArray[np.float32]], graphs: OperatorGraphs) -> Floats:
-        """(G, M) predicted log seconds per sample."""
-        from mfcp.tasks.timing.operator_times import OperatorTimes, unpacked
-
-        members = unpacked({key: value for key, value in weights.items() if key != "figures"}, self.networks)
-        accelerators = _accelerators(weights["figures"].astype(np.float64))
-        return OperatorTimes(self._settings(), accelerators, members).log_seconds(graphs.distinct).T
-
-    def _settings(self) -> TimingSettings:
-        from mfcp.tasks.timing.measured_steps import TimingSettings
-
-        return TimingSettings(hidden=self.hidden, epochs=self.epochs, members=self.networks, roofline_share=0.0)
-
-
-_NOMINAL = Accelerator(peak=1e13, bandwidth=5e11)
-
-
-def _accelerators(figures: Floats) -> tuple[Accelerator, ...]:
-    return tuple(Accelerator(float(peak), float(bandwidth)) for peak, bandwidth in figures)
 
 
 def roofline_times(graphs: OperatorGraphs) -> Floats:

@@ -78,12 +78,7 @@ class OperatorTimes:
         members = [
             train_member(settings, operators, accelerators, steps, [seed, m], advance) for m in range(settings.members)
         ]
-        rooflines: list[FittedRoofline] = []
-        figures = accelerators if settings.roofline_share > 0 else ()
-        for accelerator, seconds, batch in zip(figures, steps.seconds, steps.batch, strict=False):
-            known = np.flatnonzero(np.isfinite(seconds))
-            rooflines.append(fit_roofline(operators.take(known), accelerator, batch[known], seconds[known]))
-        return cls(settings, accelerators, tuple(members), tuple(rooflines))
+        return cls(settings, accelerators, tuple(members), fit_rooflines(operators, accelerators, steps, settings))
 
     def log_seconds(self, operators: DistinctOperators, batch: Floats | None = None) -> Floats:
         """(M, n) predicted log seconds of a step of `batch` (M, n) samples, else of each cluster's typical batch."""
@@ -156,6 +151,18 @@ class OperatorTimes:
             return cls(settings, accelerators, members, rooflines)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(f"{path}: no operator times written by this program ({error}); fit them again") from None
+
+
+def fit_rooflines(
+    operators: DistinctOperators, accelerators: tuple[Accelerator, ...], steps: MeasuredSteps, settings: TimingSettings
+) -> tuple[FittedRoofline, ...]:
+    """The roofline of each cluster; row r of `operators.counts` is task r of `steps`. None where they weigh nothing."""
+    rooflines = []
+    figures = accelerators if settings.roofline_share > 0 else ()
+    for accelerator, seconds, batch in zip(figures, steps.seconds, steps.batch, strict=False):
+        known = np.flatnonzero(np.isfinite(seconds))
+        rooflines.append(fit_roofline(operators.take(known), accelerator, batch[known], seconds[known]))
+    return tuple(rooflines)
 
 
 def packed(members: Sequence[Weights]) -> Weights:
