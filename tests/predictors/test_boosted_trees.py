@@ -1,6 +1,7 @@
 """Boosted trees against LightGBM itself, and a clear word where it is missing."""
 
 import sys
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 from toy import toy_setting
 
-from mfcp.errors import SettingsError
+from mfcp.errors import DataError, SettingsError
 from mfcp.methods.pretrain import training_data
 from mfcp.predictors.boosted_trees import BoostedTrees
 from mfcp.predictors.forecast import TaskInputs
@@ -29,3 +30,11 @@ def test_a_platform_without_lightgbm_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(SettingsError, match=r"mfcp\[baselines\]"):
         BoostedTrees().fit(training_data(toy_setting(seeds=(0,)), 3))
+
+
+def test_a_cluster_without_a_task_outside_of_a_fold_says_what_to_do():
+    data = training_data(toy_setting(seeds=(0,)), 3)
+    train = data.train.copy()
+    train[0, 1, data.fold[0] != 0] = False
+    with pytest.raises(DataError, match=r"boosted_trees: 0 tasks of a cluster.*raise pool\.min_tasks_per_cluster"):
+        BoostedTrees(trees=5).fit(replace(data, train=train))

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mfcp.arrays import Floats
-from mfcp.errors import SettingsError
+from mfcp.errors import DataError, SettingsError
 from mfcp.predictors.forecast import Forecast, Forecaster, OutOfFold, TaskInputs, TrainingData
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class BoostedTrees(Forecaster):
         """See `Forecaster.fit`.
 
         Raises:
+            DataError: a cluster has too few tasks.
             SettingsError: LightGBM is not installed.
         """
         log_time = np.log(np.where(np.isfinite(data.T), data.T, 1.0))
@@ -73,7 +74,13 @@ class BoostedTrees(Forecaster):
             "verbose": -1,
         }
         data = _lightgbm().Dataset(Z[known], label[known], params={"verbose": -1})
-        booster: Booster = _lightgbm().train(settings, data, self.trees)
+        try:
+            booster: Booster = _lightgbm().train(settings, data, self.trees)
+        except _lightgbm().basic.LightGBMError as error:
+            raise DataError(
+                f"boosted_trees: {int(known.sum())} tasks of a cluster, one fold of families left out, teach no trees "
+                f"({' '.join(str(error).split())}); profile more tasks or raise pool.min_tasks_per_cluster"
+            ) from None
         return booster
 
 

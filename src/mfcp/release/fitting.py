@@ -69,24 +69,14 @@ def fit_release(
     method = _method(settings, section)
     pool = build_pool(tables, settings.section("pool"), seed=section.seed)
     split = _split(tables, pool, section)
-    train = split == PARTS["train"]
-    seen = split != PARTS["test"]
+    train, seen = split == PARTS["train"], split != PARTS["test"]
     described = PoolFeatures.of(tables, pool, settings.section("featurize"))
     encoded = described.encode(train, section.seed)
     operators, times = described.operator_times(seen, section.seed)
     advance()
-    study = Study(
-        pool=pool,
-        settings={PLATFORM: tuple(range(len(pool.cluster_id)))},
-        seeds=(section.seed,),
-        split=split[None],
-        Z=encoded.Z[None],
-        feature_names=encoded.names,
-        operator_times=times[None],
-    )
-    setting = solved_setting(
-        study, PLATFORM, settings.section("matching"), price=settings.section("evaluate").shortfall_price
-    )
+    study = Study.of_all_clusters(pool, PLATFORM, section.seed, split, encoded.Z, encoded.names, times)
+    price = settings.section("evaluate").shortfall_price
+    setting = solved_setting(study, PLATFORM, settings.section("matching"), price=price)
     base = pretrain(setting, settings.section("pretrain"), advance=advance)
     trained = method.fit(setting, base, settings.section("finetune"), advance=advance)
     facts = {"tasks": int(seen.sum()), "runs": int(setting.runs[:, seen].sum()), "emulated": list(pool.emulated)}

@@ -39,6 +39,14 @@ class Study:
     feature_names: tuple[str, ...]
     operator_times: Floats | None = None
 
+    @staticmethod
+    def of_all_clusters(
+        pool: TaskPool, name: str, seed: int, split: Ints, Z: Floats, feature_names: tuple[str, ...], times: Floats
+    ) -> Study:
+        """One seed and one setting, of all clusters; `split` (n,), `Z` (n, d) and `times` (M, n) are that seed's."""
+        every = tuple(range(len(pool.cluster_id)))
+        return Study(pool, {name: every}, (seed,), split[None], Z[None], feature_names, times[None])
+
     def setting(self, name: str, matching: RoundSettings, *, price: float) -> Setting:
         """The named setting. Its gamma is nan: `mfcp.study.reference.with_gamma` solves for it.
 

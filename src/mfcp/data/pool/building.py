@@ -14,7 +14,7 @@ from mfcp.data.pool.failures import FailureModel, emulate_failures, memory_press
 from mfcp.data.pool.samples import LogNormal, SampleCounts
 from mfcp.data.pool.splits import family_of
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import Cells, balanced_pools, floats, measure_cells, pair_index, task_effects
+from mfcp.data.pool.times import Cells, balanced_pools, floats, measure_cells, pair_index
 from mfcp.errors import DataError
 from mfcp.registry import FamilyField
 
@@ -39,7 +39,7 @@ class PoolSettings(BaseModel):
         default="auto", description="copies of a task, each with drawn samples"
     )
     replica_target: int = Field(default=200, ge=1, description="tasks that replicas: auto fills a small log up to")
-    min_tasks_per_cluster: int = Field(default=20, ge=1, description="measured tasks that a predictor needs")
+    min_tasks_per_cluster: int = Field(default=15, ge=1, description="different measured tasks that a predictor needs")
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,9 @@ def _times(
 ) -> tuple[Floats, Floats]:
     """Seconds (M, n) with the logged pools, nan where unknown, and samples (n,) of each task."""
     i, j = rows.cluster, rows.task
-    names = tables["tasks"]["task_id"].to_numpy(str)[j]
-    draw = settings.samples.draw(list(names), list(rows.copy), _work_per_sample(tables, cells)[j], seed=seed)
+    names, flops = tables["tasks"]["task_id"].to_numpy(str)[j], floats(tables["tasks"]["flops"])[j]
+    # Measured times are no stand-in for FLOPs that are not told: samples are a feature, and would tell them.
+    draw = settings.samples.draw(list(names), list(rows.copy), flops, seed=seed) / cells.unit[j]
     samples = np.where(rows.drawn, draw, cells.samples[j])
     duration = cells.duration[np.ix_(i, j)]
     T = np.where(np.isfinite(duration), duration, samples * cells.per_unit[np.ix_(i, j)] / logged[i, None])
@@ -132,7 +133,7 @@ def _choose(tables: Tables, cells: Cells, settings: PoolSettings) -> tuple[_Rows
     drawn = ~np.isfinite(cells.samples) & ~timed
     usable = np.isfinite(cells.duration) | (np.isfinite(cells.per_unit) & (np.isfinite(cells.samples) | drawn))
     copies = _copies(settings, drawn & usable.any(axis=0), int(usable.any(axis=0).sum()))
-    per_cluster = (usable * np.where(drawn, copies, 1)).sum(axis=1)
+    per_cluster = usable.sum(axis=1)  # replicas of a task are one task to learn from
     kept = per_cluster >= settings.min_tasks_per_cluster
     few = [
         f"{name} ({count})"
@@ -194,22 +195,6 @@ def _reliability(
     memory = floats(tables["clusters"]["memory_bytes"])[i]
     emulated = emulate_failures(settings.failure_model, T, pressure, memory, seed=seed)
     return emulated.share, emulated.runs, emulated.probability
-
-
-def _work_per_sample(tables: Tables, cells: Cells) -> Floats:
-    """(n,) FLOPs of one sample; where unknown the model's mean measured seconds per sample, scaled to FLOPs.
-
-    The mean is over all tasks of the model, so that a task's drawn samples do not tell its own speed.
-    """
-    tasks = tables["tasks"]
-    flops = floats(tasks["flops"])
-    flops = np.where(flops > 0, flops, np.nan)
-    log_seconds = task_effects(cells.per_unit)
-    both = np.isfinite(flops) & np.isfinite(log_seconds)
-    offset = float(np.median(np.log(flops[both]) - log_seconds[both])) if both.any() else 0.0
-    model = tasks["model"].fillna(tasks["task_id"])
-    by_model = model.to_frame().assign(log=log_seconds).groupby("model")["log"].transform("mean").to_numpy(np.float64)
-    return np.where(np.isfinite(flops), flops, np.exp(by_model + offset))
 
 
 def _truth(tables: Tables, i: Ints, j: Ints) -> tuple[Floats, Floats] | None:

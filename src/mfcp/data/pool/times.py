@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.log.schema import SUCCEEDED, UNFINISHED
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Cells:
     Attributes:
         duration: (M, n) mean seconds of succeeded runs, nan where no run tells.
         per_unit: (M, n) mean seconds per sample, or per step for a task whose batch is known nowhere.
+        unit: (n,) samples that a unit counts for: 1, or where it is a step, the median batch of the log's runs.
         finished: (M, n) runs that count for reliability.
         succeeded: (M, n) those that succeeded.
         samples: (n,) what a task processes end to end, from its row or implied by runs that tell both a
@@ -34,6 +35,7 @@ class Cells:
 
     duration: Floats
     per_unit: Floats
+    unit: Floats
     finished: Ints
     succeeded: Ints
     samples: Floats
@@ -59,12 +61,15 @@ def measure_cells(tables: Tables, pool_size: Floats) -> Cells:
     good = (runs["status"] == SUCCEEDED).to_numpy()
     finished = ~runs["status"].isin(UNFINISHED).to_numpy()
     duration = np.where(good, floats(runs["duration_s"]), np.nan)
-    per_unit = np.where(good, _seconds_per_unit(runs, tasks, task), np.nan)
+    batch = batch_sizes(runs, floats(tasks["batch_size"])[task])
+    measured, is_step = _seconds_per_unit(runs, batch, task, shape[1])
+    per_unit = np.where(good, measured, np.nan)
     samples = floats(tasks["samples"])
     implied = _implied(task, duration / per_unit * pool_size[cluster], shape[1])
     return Cells(
         duration=_mean(pair, duration, shape),
         per_unit=_mean(pair, per_unit, shape),
+        unit=np.where(is_step, np.nanmedian(batch) if np.isfinite(batch).any() else 1.0, 1.0),
         finished=_count(pair[finished], shape),
         succeeded=_count(pair[good], shape),
         samples=np.where(np.isfinite(samples), samples, implied),
@@ -145,14 +150,13 @@ def batch_sizes(runs: pd.DataFrame, of_task: Floats) -> Floats:
     return np.where(np.isfinite(batch), batch, of_task)
 
 
-def _seconds_per_unit(runs: pd.DataFrame, tasks: pd.DataFrame, task: Ints) -> Floats:
-    """(runs,) seconds per sample, else per step for a task of which no run tells a batch or throughput."""
+def _seconds_per_unit(runs: pd.DataFrame, batch: Floats, task: Ints, count: int) -> tuple[Floats, Bools]:
+    """(runs,) seconds per sample, else per step; and (n,) tasks of which no run tells a batch or throughput."""
     rate = floats(runs["samples_per_s"])
     step = floats(runs["step_time_s"])
-    batch = batch_sizes(runs, floats(tasks["batch_size"])[task])
     per_sample = np.where(rate > 0, 1.0 / np.where(rate > 0, rate, 1.0), step / batch)
-    sampled = np.bincount(task, weights=np.isfinite(per_sample), minlength=len(tasks)) > 0
-    return np.where(sampled[task], per_sample, step)
+    sampled = np.bincount(task, weights=np.isfinite(per_sample), minlength=count) > 0
+    return np.where(sampled[task], per_sample, step), ~sampled
 
 
 def _implied(task: Ints, samples: Floats, count: int) -> Floats:
