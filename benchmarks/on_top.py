@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -31,25 +30,17 @@ import pandas as pd
 import torch
 from rich.console import Console
 from rich.table import Table
+from tuning import TuningLog
 
 from mfcp.arrays import Ints
-from mfcp.data.log.validation import validate
-from mfcp.data.pool.building import build_pool
-from mfcp.data.sources import Source
 from mfcp.errors import guarded
 from mfcp.evaluation.compare import resample
-from mfcp.evaluation.metrics import EvaluateSettings, evaluate
-from mfcp.methods.base import FinetuneSettings, Method, Trained, register_members
+from mfcp.methods.base import FinetuneSettings, Method, Trained
 from mfcp.methods.finetuned import TrainingRounds
 from mfcp.methods.plan_losses import PlanLosses
-from mfcp.methods.pretrain import Pretrained, pretrain
+from mfcp.methods.pretrain import Pretrained
 from mfcp.methods.surrogates import ExpectedCosts, PlanCosts
-from mfcp.paper.study_file import DEFAULT, StudyPlan
 from mfcp.progress import progress
-from mfcp.registry import import_members
-from mfcp.settings import Settings
-from mfcp.study.featurize import featurize
-from mfcp.study.reference import solved_setting
 from mfcp.study.setting import Setting
 from mfcp.study.study_data import Study
 
@@ -103,49 +94,11 @@ def close_rounds(setting: Setting, base: Pretrained, method: PlanLosses, count: 
     return Chosen(**own, chosen=np.take_along_axis(rounds, order[:, :, None], axis=1))
 
 
-class Platform:
-    """The default platform, or a log, as the study has it, with other seeds."""
-
-    def __init__(self, data: Path | None, seeds: tuple[int, ...]) -> None:
-        self.plan = StudyPlan.load(DEFAULT, Settings.load(Path("params.yaml")))
-        import_members("mfcp.data.sources")
-        register_members()
-        source = {"kind": "folder", "path": str(data)} if data else self.plan.base.content["ingest"]["source"]
-        tables = Source.parse(source).read(self.plan.base.section("ingest").seed)
-        self.tables = validate(tables, max_bad_share=self.plan.base.section("validate").max_bad_share).tables
-        settings = self.plan.base.section("featurize")
-        self.pool = build_pool(self.tables, self.plan.base.section("pool"), seed=settings.settings_seed)
-        self.settings = settings.model_copy(update={"seeds": seeds, "settings": len(self.plan.study.tuning)})
-        self.settings = self.plan.settings("comparison", None)
-        self.usual = self.study(self.settings.train)
-
-    def study(self, train: float) -> Study:
-        """With so large a share of tasks to learn from, and as much else for validation as ever."""
-        return featurize(self.tables, self.pool, self.settings.model_copy(update={"train": train}))
-
-    def each(self, study: Study, **changes: Any) -> Iterable[Setting]:
-        """The settings for tuning."""
-        rounds = self.settings.section("matching").model_copy(update=changes)
-        price = self.settings.section("evaluate").shortfall_price
-        return [solved_setting(study, name, rounds, price=price) for name in self.plan.study.tuning]
-
-    def start(self, setting: Setting, *forecasts: str) -> Pretrained:
-        """Heads trained for log time, calibrated, and some forecasts."""
-        settings = self.settings.section("pretrain")
-        own = {name: settings.forecasts[name] for name in forecasts}
-        return pretrain(setting, settings.model_copy(update={"losses": ("log_time",), "forecasts": own}))
-
-    def judge(self, setting: Setting, trained: dict[str, Trained], rounds: int = 200) -> pd.DataFrame:
-        """Metrics of test rounds."""
-        settings = EvaluateSettings(rounds=rounds, shortfall_price=setting.price, margins=())
-        return evaluate(setting, trained, settings)[0]
-
-
 def fit(method: dict[str, Any], setting: Setting, base: Pretrained, settings: FinetuneSettings) -> Trained:
     return Method.parse(method).fit(setting, base, settings)
 
 
-def rounds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
+def rounds_table(platform: TuningLog) -> tuple[list[pd.DataFrame], list[Row]]:
     tables, budget = [], platform.settings.section("finetune")
     for setting in platform.each(platform.usual):
         base = platform.start(setting)
@@ -161,7 +114,7 @@ def rounds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
     return tables, [(name, "alone") for name in every]
 
 
-def folds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
+def folds_table(platform: TuningLog) -> tuple[list[pd.DataFrame], list[Row]]:
     tables, budget = [], platform.settings.section("finetune")
     for setting in platform.each(platform.usual):
         base = platform.start(setting, "nets")
@@ -171,7 +124,7 @@ def folds_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
     return tables, [(name, "alone") for name in LOSSES]
 
 
-def tasks_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
+def tasks_table(platform: TuningLog) -> tuple[list[pd.DataFrame], list[Row]]:
     tables, rows, own = [], [], platform.plan.settings("tasks", MANY)
     few, many = platform.settings.section("finetune"), own.section("finetune").model_copy(update=LARGE)
     few = few.model_copy(update={"tasks": platform.settings.section("matching").tasks})
@@ -194,7 +147,7 @@ def tasks_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
     return tables, rows
 
 
-def data_table(platform: Platform) -> tuple[list[pd.DataFrame], list[Row]]:
+def data_table(platform: TuningLog) -> tuple[list[pd.DataFrame], list[Row]]:
     budget, tables, rows = platform.settings.section("finetune"), [], []
     studies = {f"{share:.0%} of the tasks": platform.study(share) for share in SHARES}
     if platform.pool.T_true is not None:
@@ -238,7 +191,7 @@ def main() -> None:
     if bad := [seed for seed in given if not seed.isdecimal() or int(seed) < 1000]:
         parser.error(f"--seeds: '{bad[0]}' is no whole number of at least 1000; lower ones are for reports")
     seeds = tuple(map(int, given))
-    platform = Platform(arguments.data, seeds)
+    platform = TuningLog(arguments.data, seeds)
     shown = Table(title=f"on top of the rule: {arguments.data or 'default'}, settings A-C, {len(seeds)} seeds")
     for column in ("table", "training", "penalised excess", "without", "ratio [95 %]", "p"):
         shown.add_column(column, justify="left" if column in ("table", "training") else "right")

@@ -66,6 +66,15 @@ def test_a_cluster_without_a_time_of_a_task_with_a_graph_has_the_other_forecaste
     assert np.isfinite(forecast.out_of_fold.log_time).all()
 
 
+def test_on_a_log_without_graphs_it_is_the_other_forecaster(setting, data):
+    nothing = np.full_like(setting.operator_times, np.nan)
+    forecast, other = MEMBER.fit(replace(data, operator_times=nothing)), OTHER.fit(data)
+    for times in (nothing, setting.operator_times):  # of tasks to come, even with a graph: nothing was learned
+        for one, two in zip(predict(forecast.model, setting, times), predict(other.model, setting, None), strict=True):
+            np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(forecast.out_of_fold.log_time, other.out_of_fold.log_time)
+
+
 def test_features_without_times_by_operators_name_the_key_to_set(data):
     with pytest.raises(SettingsError, match=r"set featurize\.operator_times"):
         MEMBER.fit(replace(data, operator_times=None))

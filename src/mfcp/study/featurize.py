@@ -73,7 +73,7 @@ def featurize(
         split=split.astype(np.int64),
         Z=np.stack(Z),
         feature_names=encoded.names,
-        operator_times=np.stack(times) if described.steps is not None else None,
+        operator_times=None if settings.operator_times is None else np.stack(times),
     )
 
 

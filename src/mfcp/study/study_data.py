@@ -28,7 +28,7 @@ class Study:
         split: (S, n), see `PARTS`.
         Z: (S, n, d) raw features of each seed.
         feature_names: (d,).
-        operator_times: (S, M, n) of all clusters, see `Setting`; None where no networks were trained.
+        operator_times: (S, M, n) of all clusters, see `Setting`; None where no networks were asked for.
     """
 
     pool: TaskPool
