@@ -11,6 +11,12 @@ register_members()
 ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
     "two_stage_time": {"kind": "two_stage", "loss": "time"},
     "zeroth_order": {"kind": "decision_focused", "gradient": {"kind": "zeroth_order", "samples": 4}},
+    "others_true": {"kind": "decision_focused", "others": "true"},
+    "alternating": {"kind": "decision_focused", "updates": "alternating"},
+    "perturbed_times": {
+        "kind": "decision_focused",
+        "gradient": {"kind": "zeroth_order", "samples": 4, "perturbs": "time"},
+    },
     "total_cost": {"kind": "decision_focused", "cost": "total"},
     "hard_penalty": {"kind": "decision_focused", "penalty": "hard"},
     "expected_softmin": {"kind": "plan_loss", "surrogate": "softmin", "rule": "expected_cost"},

@@ -7,9 +7,11 @@ import torch
 from methods.plan_costs import problems, tensors
 
 from mfcp.matching.relaxed.objective import relaxed_objective
+from mfcp.methods import decision_focused
 from mfcp.methods.base import FinetuneSettings, Method
 from mfcp.methods.decision_focused import DecisionFocused
 from mfcp.methods.finetuned import TrainingRounds
+from mfcp.predictors.calibration import Calibration
 
 pytestmark = pytest.mark.xdist_group("contract")  # one worker makes what they share
 
@@ -50,3 +52,40 @@ class TestObjectiveAsUpperLevel:
         )
         cost = trained.history["train.cost"]
         assert (cost[:, -10:].mean(axis=1) < cost[:, :10].mean(axis=1)).all()
+
+
+def test_true_others_leave_one_cluster_predicted_in_each_round():
+    """Algorithm 2: three rounds for each one, by hand; everything else of a round is repeated with it."""
+    T, A, costs = tensors(problems(rounds=4, masked=True))
+    level, optimum, nothing = torch.rand(1, 4), torch.rand(1, 4), torch.zeros(1)
+    rounds = TrainingRounds(2 * T, A / 2, T, A, costs.allowed, level, optimum, nothing, nothing)
+    found = decision_focused._one_predicted(rounds)
+    assert found.T_hat.shape == (1, 12, 3, 4)
+    for r in range(4):
+        for i in range(3):
+            k = 3 * r + i
+            for m in range(3):
+                torch.testing.assert_close(found.T_hat[0, k, m], T[0, r, m] * (2 if m == i else 1))
+                torch.testing.assert_close(found.A_hat[0, k, m], A[0, r, m] / (2 if m == i else 1))
+            torch.testing.assert_close(found.T[0, k], T[0, r])
+            assert found.gamma[0, k] == level[0, r]
+            assert found.fastest[0, k] == optimum[0, r]
+            assert (found.allowed[0, k] == costs.allowed[0, r]).all()
+
+
+def test_alternating_steps_move_times_then_reliabilities(setting, base):
+    def moved(steps):
+        method = Method.parse({"kind": "decision_focused", "updates": "alternating"})
+        small = FinetuneSettings(steps=steps, rounds=8, check_every=1)
+        start = base.start(setting, "log_time")
+        heads = base.start(setting, "log_time")
+        method._descend(heads, setting, Calibration.none(2, 3), small, lambda: None)
+        return [
+            any((p != q).any() for p, q in zip(own.parameters(), was.parameters(), strict=True))
+            for own, was in ((heads.time, start.time), (heads.reliability, start.reliability))
+        ]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mfcp.predictors.heads.Best.restore", lambda self: None)  # the last step, not the best
+        assert moved(1) == [True, False]
+        assert moved(2) == [True, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -25,11 +26,15 @@ class DecisionFocused(Finetuned):
     each round's fastest balanced makespan. The upper level is by default the makespan of the relaxed plan under the
     labels, over the least of the round, plus the price of missing reliability: the metric, where Eq. (12), which is
     `upper: objective`, has a barrier that is infinite where a plan misses gamma (docs/decisions/0052).
-    MFCP-AD and MFCP-FG are two values of `gradient`.
+    MFCP-AD and MFCP-FG are two values of `gradient`. All clusters' predictors learn from one plan made of predictions;
+    Algorithm 2 holds the other clusters at their true values instead (`others: true`), with a plan for each.
     """
 
     name: ClassVar[str] = "decision_focused"
     gradient: FamilyField[Gradient] = Implicit()
+    others: Literal["predicted", "true"] = Field(
+        "predicted", description="times and reliabilities of other clusters while one's predictors learn"
+    )
     cost: Literal["makespan", "total"] = Field("makespan", description="total: ablation with the summed time")
     upper: Literal["cost", "objective"] = Field("cost", description="objective: F of Eq. (12) under the labels")
     penalty: Literal["barrier", "hard"] = Field(
@@ -47,6 +52,8 @@ class DecisionFocused(Finetuned):
         Rounds whose predictions put gamma out of reach, or that the solver gives up on, do not stop training: they
         are counted, and carry a zero gradient.
         """
+        if self.others == "true":
+            rounds = _one_predicted(rounds)
         fastest = torch.where(rounds.allowed, rounds.T_hat.detach(), torch.inf).amin(2).sum(2)
         unit = (fastest / setting.clusters)[..., None, None]
         hard = Shortfall(setting.price, _HARD) if self.penalty == "hard" else None
@@ -80,3 +87,17 @@ class DecisionFocused(Finetuned):
             return span + setting.price * (-g).clamp_min(0.0)
         least = self.lam / max(setting.price, self.lam)  # lam / least = price; a barrier never ends above g = 1
         return span - self.lam * (g.clamp_min(least).log() + (g - least).clamp_max(0.0) / least)
+
+
+def _one_predicted(rounds: TrainingRounds) -> TrainingRounds:
+    """M rounds for each one: in the i-th, cluster i has its predictions and all others have their labels."""
+    M = rounds.T.shape[2]
+    own = torch.eye(M, dtype=torch.bool)[:, :, None]
+
+    def mixed(predicted: Tensor, label: Tensor) -> Tensor:
+        return torch.where(own, predicted[:, :, None], label[:, :, None]).flatten(1, 2)
+
+    repeated = {
+        name: getattr(rounds, name).repeat_interleave(M, dim=1) for name in ("T", "A", "allowed", "gamma", "fastest")
+    }
+    return replace(rounds, T_hat=mixed(rounds.T_hat, rounds.T), A_hat=mixed(rounds.A_hat, rounds.A), **repeated)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from mfcp.arrays import Ints
 from mfcp.errors import SettingsError
@@ -81,6 +81,9 @@ class Finetuned(Method):
 
     loss: Loss = Field("log_time", description="error that the starting heads were trained for")
     forecast: str = Field("", description="cross-fitted networks to go on from instead, each without its fold")
+    updates: Literal["joint", "alternating"] = Field(
+        "joint", description="of times and reliabilities: in every step, or in turn (§3.3 of the paper)"
+    )
 
     @abstractmethod
     def decision_loss(
@@ -151,6 +154,8 @@ class Finetuned(Method):
             cost = per_round.mean(1)
             optimizer.zero_grad()
             cost.sum().backward()  # type: ignore[no-untyped-call]
+            if self.updates == "alternating":
+                _rest(heads.reliability if step % 2 == 0 else heads.time)
             _clip(heads, settings.clip)
             optimizer.step()
             schedule.step()
@@ -191,6 +196,12 @@ class _Validation:
         plans = np.concatenate([self.rule.plan(belief, parameter=parameter, price=price) for belief in beliefs])
         cost = penalised_cost(plans, self.truth, price=price, unit=self.unit)
         return torch.as_tensor(cost.reshape(seeds, -1).mean(1))
+
+
+def _rest(bank: nn.Module) -> None:
+    """Leave a bank out of the coming step: a parameter without a gradient is not moved."""
+    for parameter in bank.parameters():
+        parameter.grad = None
 
 
 def _clip(heads: Heads, largest: float) -> None:

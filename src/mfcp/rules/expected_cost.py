@@ -39,7 +39,7 @@ class ExpectedCost(Rule):
     Times are log-normal: mean T̂ exp(s²/2), variance T̂² exp(s²)(exp(s²) - 1) with s a calibrated deviation of log
     time; reliabilities have mean Â and the calibrated deviation. s is what the clusters of a task do not share (`own`)
     or the whole error (`total`). An error that they share makes the task longer wherever it runs, in the best plan as
-    well; and it is by far the greater part, estimated from few families (docs/decisions/0091).
+    well; and it is by far the greater part, estimated from few families (docs/decisions/0078).
     """
 
     name: ClassVar[str] = "expected_cost"

@@ -21,6 +21,7 @@ from mfcp.matching.relaxed.mirror_descent import mirror_descent
 from mfcp.matching.relaxed.objective import RelaxedProblem
 from mfcp.registry import Registered
 
+_LEAST_SHARE = 1e-3  # of a time that is left when a step takes away more
 Randomness = torch.Generator | Sequence[torch.Generator]
 """Several generators share the rounds in equal consecutive blocks: what a block draws depends on its own alone."""
 
@@ -58,12 +59,14 @@ class ZerothOrder(Gradient):
     The slope of <G, X*> along a random Gaussian direction v times v itself, averaged over `samples` directions; G is
     the incoming derivative of the loss. Directions differ between rounds and calls only through the generator: the
     same generator state gives the same directions (common random numbers). A perturbed round that cannot be solved
-    is left out of the average; its count is the caller's `status` of the unperturbed one.
+    is left out of the average; its count is the caller's `status` of the unperturbed one. Steps are on log t, which
+    keeps times positive and treats long and short tasks alike; as printed they are on t (`perturbs: time`).
     """
 
     name: ClassVar[str] = "zeroth_order"
     samples: int = Field(16, ge=1, description="directions per round")
-    delta: float = Field(0.02, gt=0, description="step on log t, and on a")
+    delta: float = Field(0.02, gt=0, description="step on log t, or on t, and on a")
+    perturbs: Literal["log_time", "time"] = Field("log_time", description="time: as printed, in the units of T")
     antithetic: bool = Field(True, description="central differences at twice the solves")
     seed: int = Field(0, description="of the directions, where no generator is given")
 
@@ -100,15 +103,23 @@ class ZerothOrder(Gradient):
         good = good & solution.converged
         slope = torch.where(good, slope, 0.0) / good.sum(0).clamp_min(1)
         mean = torch.einsum("sb,sbmn->bmn", slope, v)
-        return mean / problem.T.detach().clamp_min(1e-300) if of == "T" else mean
+        in_logs = of == "T" and self.perturbs == "log_time"
+        return mean / problem.T.detach().clamp_min(1e-300) if in_logs else mean
 
-    @staticmethod
     def _loss(
-        problem: RelaxedProblem, solution: RelaxedSolution, G: Tensor, step: Tensor, of: str, backend: Backend
+        self,
+        problem: RelaxedProblem,
+        solution: RelaxedSolution,
+        G: Tensor,
+        step: Tensor,
+        of: str,
+        backend: Backend,
     ) -> tuple[Tensor, Tensor]:
         """<G, X*> (S, B) at perturbed inputs, and where the perturbed round was solved."""
         S, B = step.shape[:2]
-        T = problem.T.detach() * step.exp() if of == "T" else problem.T.detach().expand(step.shape)
+        T = problem.T.detach().expand(step.shape)
+        if of == "T":
+            T = T * step.exp() if self.perturbs == "log_time" else torch.maximum(T + step, _LEAST_SHARE * T)
         A = (problem.A.detach() + step).clamp(0.0, 1.0) if of == "A" else problem.A.detach().expand(step.shape)
         many = problem.repeated(S, T.flatten(0, 1), A.flatten(0, 1))
         near = solve_relaxed(many, start=solution.repeated(S), backend=backend)

@@ -1,7 +1,7 @@
 """Encoders: a family of maps from operator graphs to feature vectors.
 
 They learn from the graphs alone, so a vector can leak no label and heads on top of it can be cross-fitted honestly
-(docs/decisions/0030). What measured times tell of operators is a forecast of its own (docs/decisions/0092).
+(docs/decisions/0030). What measured times tell of operators is a forecast of its own (docs/decisions/0077).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def cross_fit(
     """Train a network per fold on the other folds' tasks.
 
     Their mean predicts tasks that none of them saw; as good as networks trained on all folds, at two thirds of the
-    work (docs/decisions/0092).
+    work (docs/decisions/0077).
 
     Args:
         graphs: hold the tasks' graphs.
