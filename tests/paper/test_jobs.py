@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
+from mfcp.errors import SettingsError
 from mfcp.paper.jobs import plan_jobs
 from mfcp.paper.study_file import StudyPlan
 from mfcp.settings import Settings
@@ -32,8 +34,10 @@ def changed(one, other):
 
 def test_a_change_renames_only_the_jobs_that_it_reaches(tmp_path):
     usual = keys(plan(tmp_path))
-    compared = {name for name in usual if "comparison" in name or "tasks" in name}
-    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(deviations=[], goals=[], tuning=["B"])))) == set()
+    chosen_on = {name for name in usual if "choice" in name}
+    compared = {name for name in usual if "comparison" in name or "tasks" in name} | {"default-choice-A"}
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(deviations=[], goals=[])))) == set()
+    assert changed(usual, keys(plan(tmp_path, lambda c: c["choice"].update(seeds=[8, 9])))) == chosen_on
     assert (
         changed(
             usual, keys(plan(tmp_path, lambda c: c["experiments"]["comparison"].update(evaluate={"bootstrap": 777})))
@@ -44,10 +48,10 @@ def test_a_change_renames_only_the_jobs_that_it_reaches(tmp_path):
         name for name in usual if "tasks" in name
     }
     assert changed(usual, keys(plan(tmp_path, lambda c: c.update(params={"pretrain": {"folds": 3}})))) == {
-        name for name in usual if name != "default-study"
+        name for name in usual if not name.endswith("-study")
     }
     assert changed(usual, keys(plan(tmp_path, lambda c: c.update(params={"evaluate": {"rounds": 7}})))) == compared
-    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(seeds=3)))) == set(usual)
+    assert changed(usual, keys(plan(tmp_path, lambda c: c.update(seeds=3)))) == set(usual) - chosen_on
 
 
 def test_a_log_is_known_by_what_is_in_it(tmp_path):
@@ -59,3 +63,19 @@ def test_a_log_is_known_by_what_is_in_it(tmp_path):
     assert keys(made, one) == keys(made, two)
     (tmp_path / "two" / "tasks.csv").write_text("task_id\n2\n")
     assert changed(keys(made, one), keys(made, two)) == set(keys(made, one))
+
+
+def test_methods_are_chosen_on_settings_for_tuning_under_seeds_of_their_own(tmp_path):
+    made = plan(tmp_path)
+    jobs = {job.name: job for job in plan_jobs(made, {"default": SOURCE}, ("comparison",), ("A", "B"))}
+    chosen = jobs["default-choice-A"]
+    assert "default-choice-B" not in jobs  # not for tuning
+    assert list(chosen.content["methods"]) == [*made.study.ours, *made.study.baselines]
+    study, base = chosen.needs
+    assert study.content["featurize"]["seeds"] == [7]
+    assert base.needs == (study,)
+    assert jobs["default-comparison-A"].needs[0].content["featurize"]["seeds"] == [0, 1]
+    with pytest.raises(SettingsError, match=r"choice\.seeds: 1 is a seed that tables report; take one of at least 2"):
+        plan(tmp_path, lambda content: content["choice"].update(seeds=[1, 7]))
+    without = plan_jobs(made, {"default": SOURCE}, ("tasks",), ("A",))
+    assert not any("choice" in job.name for job in without)

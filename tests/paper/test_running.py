@@ -46,11 +46,12 @@ def prepared(out, content, study_file=STUDY):
     """A plan, its jobs, and the first of them done: the toy study stands for what the log would give."""
     plan = StudyPlan.load(study_file, Settings(content))
     jobs = plan_jobs(plan, {"default": SOURCE}, tuple(plan.study.experiments), ("A", "B"))
-    study = toy_study()
-    with replacing_folder(jobs[0].folder(out)) as folder:
-        study.save(folder)
-        info = {"pool": describe(study.pool), "settings": {"A": [], "B": []}, "features": 3, "cpu_seconds": 0.0}
-        write_json(folder / "info.json", info)
+    for job, seeds in zip([job for job in jobs if job.kind == "study"], ((0, 1), plan.study.choice.seeds), strict=True):
+        study = toy_study(seeds=seeds)
+        with replacing_folder(job.folder(out)) as folder:
+            study.save(folder)
+            info = {"pool": describe(study.pool), "settings": {"A": [], "B": []}, "features": 3, "cpu_seconds": 0.0}
+            write_json(folder / "info.json", info)
     return plan, jobs
 
 
@@ -104,7 +105,7 @@ def test_killed_in_the_middle_and_resumed(reference, tmp_path):
         [sys.executable, "-c", f"from mfcp.cli import main\nif __name__ == '__main__': main({command!r})"],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    until(lambda: jobs[1].done(out), "the first job is done", 120)
+    until(lambda: jobs[2].done(out), "the first job is done", 120)
     workers = [int(pid) for pid in Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()]
     assert workers
     program.send_signal(signal.SIGKILL)
@@ -138,11 +139,14 @@ def test_a_failing_job_is_named_and_the_others_go_on(tmp_path, monkeypatch, caps
         main(["paper", "--out", str(out), "--study", "study.yaml"])
     assert end.value.code == 1
     printed = capsys.readouterr()
-    assert "2 of 9 jobs failed" in printed.err
+    assert "2 of 12 jobs failed" in printed.err
     assert "default-tasks-A-60: setting A" in printed.err
     assert "for rounds of 60" in printed.err
     assert "not in MLflow" in printed.err
     results = json.loads((out / "paper.json").read_text())
+    (entry,) = results["experiments"]["comparison"]["entries"]
+    assert set(entry["chosen_on"]) == {"tsm", "bayes"}
+    assert entry["best"] == {"ours": "bayes", "baselines": "tsm"}
     assert [entry["value"] for entry in results["experiments"]["tasks"]["entries"]] == [2]
     assert {"comparison-default.png", "comparison-default-ratios.png", "tasks-default.png", "tables.md"} <= set(
         os.listdir(out)

@@ -143,22 +143,6 @@ def per_seed(rounds: pd.DataFrame) -> pd.DataFrame:
     return means.drop(columns=["round", "optimal_makespan", *(set(RELATIVE.values()) & set(means.columns))])
 
 
-def validation_excess(setting: Setting, trained: dict[str, Trained]) -> pd.DataFrame:
-    """The headline metric on validation rounds under the labels: what the choice among methods is made on.
-
-    Returns:
-        One row per (setting, method, seed) with `penalised_excess`.
-    """
-    reference = Reference.of(setting, setting.matching.validation_rounds, "validation")
-    tables = []
-    for label, model in trained.items():
-        values = round_metrics(model.plan(setting, reference.rounds), reference, price=setting.price)
-        excess = values["penalised_excess"].reshape(len(setting.seeds), -1).mean(axis=1)
-        columns = {"setting": setting.name, "method": label, "seed": setting.seeds, "penalised_excess": excess}
-        tables.append(pd.DataFrame(columns))
-    return pd.concat(tables, ignore_index=True)
-
-
 class _Plans:
     """The plans of one method for some rounds (S, R, N), by seed and margin; each is made once."""
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -88,26 +88,50 @@ def plan_jobs(
     studies: list[Job] = []
     bases: dict[str, Job] = {}
     rest: list[Job] = []
+    chooses = [s for s in plan.study.tuning if s in settings] if plan.study.choice.experiment in experiments else []
     sections = {name: plan.base.content.get(name) or {} for name in ("validate", "pool", "featurize")}
     seed = plan.base.section("ingest").seed
     for data, source in logs.items():
         content = {"data": _contents(source), "seed": seed, **sections}
         study = Job(f"{data}-study", "study", content, source=_placed(source))
         studies.append(study)
+        if chooses:
+            studies.append(replace(study, name=f"{data}-choice-study", content=_with_seeds(content, plan)))
+            own = plan.choice_settings().content
+            for setting in chooses:
+                base = _pretrain_job(plan, f"{data}-choice", setting, own, studies[-1])
+                bases[base.key] = base
+                rest.append(_compare_job(choice_name(data, setting), setting, own, studies[-1], base))
         for name in dict.fromkeys(plan.study.experiments[each].of or each for each in experiments):
             for value in plan.study.experiments[name].values_on(data):
                 for setting in (s for s in plan.settings_of(name) if s in settings):
                     own = plan.settings(name, value).content
-                    usual = plan.base.content.get("matching") or {}
-                    base = Job(
-                        f"{data}-pretrain-{setting}", "pretrain",
-                        {"setting": setting, "pretrain": own["pretrain"], "matching": usual}, (study,),
-                    )  # fmt: skip
+                    base = _pretrain_job(plan, data, setting, own, study)
                     base = bases.setdefault(base.key, base)
-                    content = {"setting": setting, **{k: own[k] for k in ("matching", "finetune", "methods")}}
-                    content["evaluate"] = {k: v for k, v in own["evaluate"].items() if k != "bootstrap"}
-                    rest.append(Job(job_name(data, name, setting, value), "compare", content, (study, base)))
+                    rest.append(_compare_job(job_name(data, name, setting, value), setting, own, study, base))
     return [*studies, *bases.values(), *rest]
+
+
+def _with_seeds(content: dict[str, Any], plan: StudyPlan) -> dict[str, Any]:
+    """What a study depends on, with the seeds that methods are chosen on."""
+    return {**content, "featurize": {**content["featurize"], "seeds": list(plan.study.choice.seeds)}}
+
+
+def _pretrain_job(plan: StudyPlan, data: str, setting: str, own: dict[str, Any], study: Job) -> Job:
+    usual = plan.base.content.get("matching") or {}
+    content = {"setting": setting, "pretrain": own["pretrain"], "matching": usual}
+    return Job(f"{data}-pretrain-{setting}", "pretrain", content, (study,))
+
+
+def _compare_job(name: str, setting: str, own: dict[str, Any], study: Job, base: Job) -> Job:
+    content = {"setting": setting, **{key: own[key] for key in ("matching", "finetune", "methods")}}
+    content["evaluate"] = {key: value for key, value in own["evaluate"].items() if key != "bootstrap"}
+    return Job(name, "compare", content, (study, base))
+
+
+def choice_name(data: str, setting: str) -> str:
+    """Name of a unit that methods are chosen on."""
+    return f"{data}-choice-{setting}"
 
 
 def job_name(data: str, experiment: str, setting: str, value: float | None) -> str:
@@ -153,7 +177,7 @@ def _pretrain(job: Job, out: Path, folder: Path) -> dict[str, Any]:
 
 def _compare(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     """Fit every row and judge it on validation and on test rounds."""
-    from mfcp.evaluation.metrics import evaluate, validation_excess
+    from mfcp.evaluation.metrics import evaluate
     from mfcp.methods.pretrain import Pretrained
     from mfcp.settings import Settings
     from mfcp.study.reference import solved_setting
@@ -171,8 +195,6 @@ def _compare(job: Job, out: Path, folder: Path) -> dict[str, Any]:
         trained[label] = method.fit(setting, start, settings.section("finetune"))
         fit[label] = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     rounds, seeds = evaluate(setting, trained, section)
-    chosen_on = validation_excess(setting, trained).rename(columns={"penalised_excess": "validation_excess"})
-    seeds = seeds.merge(chosen_on, on=["setting", "method", "seed"], validate="one_to_one")
     for table, path in ((rounds, "rounds.parquet"), (seeds, "seeds.parquet")):
         with replacing(folder / path) as temporary:
             table.to_parquet(temporary, index=False)

@@ -15,7 +15,7 @@ import pandas as pd
 from mfcp.evaluation.compare import POOLED, Resampled, resample, table
 from mfcp.files import read_json
 from mfcp.paper.example import worked
-from mfcp.paper.jobs import Job, job_name, libraries
+from mfcp.paper.jobs import Job, choice_name, job_name, libraries
 from mfcp.paper.study_file import BASELINES, OURS, Goal, StudyPlan
 
 HELD_OUT = "held out"  # pooled over the settings that nothing was tuned on
@@ -36,6 +36,8 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
     """
     study = plan.study
     studies = {job.name.removesuffix("-study"): job for job in jobs if job.kind == "study"}
+    studies = {name: job for name, job in studies.items() if not name.endswith("-choice")}
+    chosen_on = {name: _excess_to_choose_on(plan, jobs, out, name) for name in studies}
     infos = {name: read_json(job.folder(out) / "info.json") for name, job in studies.items() if job.done(out)}
     found: dict[str, dict[str, Any]] = {}
     units: dict[tuple[str, str, float | None], _Unit] = {}  # a view of an experiment has its intervals, too
@@ -46,7 +48,7 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
             for value in own.values_on(data):
                 key = (own.of or name, data, value)
                 units[key] = units.get(key) or _Unit(plan, jobs, out, *key)
-                entries.append(_entry(plan, out, name, units[key]))
+                entries.append(_entry(plan, out, name, units[key], chosen_on[data]))
         found[name] = {
             "title": own.title,
             "swept": own.swept,
@@ -121,7 +123,18 @@ class _Unit:
         return self.seeds[self.seeds["setting"].isin(settings)]
 
 
-def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit) -> Entry:
+def _excess_to_choose_on(plan: StudyPlan, jobs: Sequence[Job], out: Path, data: str) -> dict[str, float]:
+    """Mean penalised excess of each method on the rounds that methods are chosen on; empty where these were not run."""
+    names = {choice_name(data, setting) for setting in plan.study.tuning}
+    done = [job.folder(out) / "seeds.parquet" for job in jobs if job.name in names and job.done(out)]
+    if not done:
+        return {}
+    seeds = pd.concat([pd.read_parquet(path) for path in done], ignore_index=True)
+    means = seeds.groupby("method", sort=False)["penalised_excess"].mean()
+    return {str(label): float(value) for label, value in means.items()}
+
+
+def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit, excess: dict[str, float]) -> Entry:
     """One data set's tables of an experiment, at one value of what it sweeps over; empty if there is nothing."""
     if not unit.done:
         return {}
@@ -132,9 +145,7 @@ def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit) -> Entry:
     tables = {name: table(sample, unit.seeds_of(scopes[name])) for name, sample in samples.items()}
     if value is None:
         tables |= {name: table(unit.sample([name], rows), unit.seeds_of([name])) for name in settings}
-    tuning = unit.seeds_of(plan.study.tuning)
-    means = tuning[tuning["method"].isin(rows)].groupby("method", sort=False)["validation_excess"].mean()
-    chosen_on = {label: float(means[label]) for label in rows if label in means}
+    chosen_on = {label: excess[label] for label in rows if label in excess}
     best = {
         kind: min((label for label in labels if label in chosen_on), key=chosen_on.__getitem__, default=None)
         for kind, labels in ((OURS, plan.study.ours), (BASELINES, plan.study.baselines))
@@ -144,7 +155,7 @@ def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit) -> Entry:
         "data": unit.data,
         "value": value,
         "tables": tables,
-        "validation": chosen_on,
+        "chosen_on": chosen_on,
         "best": best,
         "best_ratios": _ratios(samples, best[OURS], best[BASELINES], FAIR),
         "goals": _goals(plan, experiment, unit.data, value, samples, best),

@@ -71,6 +71,14 @@ class Goal(BaseModel):
     p_below: float = Field(0.05, description="largest p-value against a ratio of 1")
 
 
+class Choice(BaseModel):
+    """Where the best of ours and of the baselines are chosen: test rounds that no table shows and no knob saw."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    experiment: str = Field(description="whose rows and rounds")
+    seeds: tuple[int, ...] = Field(min_length=1, description="none of those that are reported")
+
+
 class Speed(BaseModel):
     """CPU seconds of one training, and what they should stay below."""
 
@@ -100,6 +108,7 @@ class StudyFile(BaseModel):
     methods: dict[str, Any] = Field({}, description="rows beside those of params.yaml")
     ours: tuple[str, ...]
     baselines: tuple[str, ...]
+    choice: Choice
     ceilings: tuple[str, ...] = Field((), description="rows with knowledge that no method has")
     experiments: dict[str, Experiment]
     example: Example
@@ -178,6 +187,12 @@ class StudyPlan:
             for label in (each.method, each.against) if isinstance(each, Goal) else (each.method,):
                 if label not in (*rows, OURS, BASELINES):
                     raise SettingsError(f"{where}: no row '{label}' in {each.experiment}; known: {', '.join(rows)}")
+        if study.choice.experiment not in study.experiments:
+            raise SettingsError(f"choice.experiment: '{study.choice.experiment}' is no experiment")
+        if reported := set(study.choice.seeds) & set(range(study.seeds)):
+            raise SettingsError(
+                f"choice.seeds: {min(reported)} is a seed that tables report; take one of at least {study.seeds}"
+            )
         for name, experiment in study.experiments.items():
             if experiment.of:
                 self._check_view(name, experiment)
@@ -196,6 +211,14 @@ class StudyPlan:
             raise SettingsError(f"experiments.{name}.rows: '{strange[0]}' is no row of {view.of}")
         if view.sweep or view.settings or view.changes:
             raise SettingsError(f"experiments.{name}: only rows can differ from {view.of}")
+
+    def choice_settings(self) -> Settings:
+        """The params of the jobs that methods are chosen on: all rows to choose from, and no fair comparisons."""
+        own = self.settings(self.study.choice.experiment, None).content
+        rows = dict.fromkeys((*self.study.ours, *self.study.baselines))
+        content = {**own, "methods": {label: self.base.content["methods"][label] for label in rows}}
+        content["evaluate"] = {**own["evaluate"], "margins": []}
+        return Settings(content, "choice")
 
     def rows(self, experiment: str) -> tuple[str, ...]:
         """Labels of an experiment's methods."""
