@@ -7,7 +7,7 @@ import yaml
 
 from mfcp.errors import SettingsError
 from mfcp.paper.jobs import plan_jobs
-from mfcp.paper.study_file import StudyPlan
+from mfcp.paper.study_file import Goal, StudyPlan
 from mfcp.settings import Settings
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
@@ -79,3 +79,22 @@ def test_methods_are_chosen_on_settings_for_tuning_under_seeds_of_their_own(tmp_
         plan(tmp_path, lambda content: content["choice"].update(seeds=[1, 7]))
     without = plan_jobs(made, {"default": SOURCE}, ("tasks",), ("A",))
     assert not any("choice" in job.name for job in without)
+
+
+def test_held_out_families_and_settings_have_a_study_of_their_own(tmp_path):
+    def held_out(content):
+        content["experiments"]["unseen"] = {"title": "unseen", "rows": ["tsm"], "held_out": True}
+
+    made = plan(tmp_path, held_out)
+    assert made.settings_of("unseen") == ("C",)
+    jobs = {job.name: job for job in plan_jobs(made, {"default": SOURCE}, ("comparison", "unseen"), ("A", "C"))}
+    usual, other = (jobs[name].needs[0].content["featurize"] for name in ("default-comparison-A", "default-unseen-C"))
+    assert usual["held_out"] == other["held_out"] == 0.2
+    assert "tests_on" not in usual
+    assert (other["tests_on"], other["settings"], other["settings_after"]) == ("held_out", 1, 2)
+    assert "default-unseen-A" not in jobs
+
+
+def test_a_goal_may_be_another_on_one_log():
+    goal = Goal(text="", experiment="e", method="a", against="b", at_most=0.65, at_most_on={"default": 0.45})
+    assert (goal.on("default").at_most, goal.on("timm").at_most) == (0.45, 0.65)

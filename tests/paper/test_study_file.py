@@ -95,7 +95,7 @@ def test_the_shipped_study_fits_the_shipped_params():
     assert shipped.study.seeds >= 10
     assert shipped.study.settings >= 6
     assert len(shipped.settings_of("comparison")) - len(shipped.study.tuning) >= 3
-    assert set(shipped.study.experiments) == {"comparison", "ablations", "tasks", "parallel"}
+    assert any(own.held_out for own in shipped.study.experiments.values())
     for name, ends in (("tasks", (5, 50)), ("parallel", (0.6, 1.0))):  # the ranges of Fig. 5 and Table 2
         values = shipped.study.experiments[name].values
         assert (min(values), max(values)) == ends

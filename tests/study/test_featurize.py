@@ -90,3 +90,17 @@ def test_without_networks_a_study_has_no_times_by_operators_and_without_graphs_u
     assert featurize(tables_, pool, RULES.model_copy(update={"operator_times": None})).operator_times is None
     bare = Tables({name: frame for name, frame in tables_.items() if name not in ("nodes", "edges")})
     assert np.isnan(featurize(bare, pool, RULES).operator_times).all()
+
+
+def test_held_out_families_are_in_no_split_or_are_the_test(log):
+    """The same families under every seed; all others are divided as they would be without them."""
+    tables_, pool = log
+    rules = RULES.model_copy(update={"held_out": 0.25, "seeds": (0, 1), "operator_times": None})
+    without = featurize(tables_, pool, rules)
+    on_them = featurize(tables_, pool, rules.model_copy(update={"tests_on": "held_out"}))
+    held = without.split[0] == -1
+    assert held.sum() == SOURCES * REPLICAS / 4
+    assert (without.split == -1).tolist() == [held.tolist()] * 2
+    assert (on_them.split == PARTS["test"]).tolist() == [held.tolist()] * 2
+    assert sorted(np.unique(without.split[:, ~held])) == [0, 1, 2]
+    assert sorted(np.unique(on_them.split[:, ~held])) == [0, 1]

@@ -85,7 +85,7 @@ def plan_jobs(
         logs: data set → its `ingest.source`, as in params.yaml.
         experiments, settings: which of the study's; others are left out.
     """
-    studies: list[Job] = []
+    studies: dict[str, Job] = {}
     bases: dict[str, Job] = {}
     rest: list[Job] = []
     chooses = [s for s in plan.study.tuning if s in settings] if plan.study.choice.experiment in experiments else []
@@ -93,28 +93,35 @@ def plan_jobs(
     seed = plan.base.section("ingest").seed
     for data, source in logs.items():
         content = {"data": _contents(source), "seed": seed, **sections}
-        study = Job(f"{data}-study", "study", content, source=_placed(source))
-        studies.append(study)
+        usual = Job(f"{data}-study", "study", content, source=_placed(source))
+        studies[usual.key] = usual
         if chooses:
-            studies.append(replace(study, name=f"{data}-choice-study", content=_with_seeds(content, plan)))
+            seeds = {"seeds": list(plan.study.choice.seeds)}
+            study = _other_study(usual, f"{data}-choice", {**content["featurize"], **seeds})
+            studies[study.key] = study
             own = plan.choice_settings().content
             for setting in chooses:
-                base = _pretrain_job(plan, f"{data}-choice", setting, own, studies[-1])
+                base = _pretrain_job(plan, f"{data}-choice", setting, own, study)
                 bases[base.key] = base
-                rest.append(_compare_job(choice_name(data, setting), setting, own, studies[-1], base))
+                rest.append(_compare_job(choice_name(data, setting), setting, own, study, base))
         for name in dict.fromkeys(plan.study.experiments[each].of or each for each in experiments):
+            study, where = usual, data
+            if plan.study.experiments[name].held_out:
+                where = f"{data}-held-out"
+                study = _other_study(usual, where, plan.featurizing(name))
+                studies.setdefault(study.key, study)
             for value in plan.study.experiments[name].values_on(data):
                 for setting in (s for s in plan.settings_of(name) if s in settings):
                     own = plan.settings(name, value).content
-                    base = _pretrain_job(plan, data, setting, own, study)
+                    base = _pretrain_job(plan, where, setting, own, study)
                     base = bases.setdefault(base.key, base)
                     rest.append(_compare_job(job_name(data, name, setting, value), setting, own, study, base))
-    return [*studies, *bases.values(), *rest]
+    return [*studies.values(), *bases.values(), *rest]
 
 
-def _with_seeds(content: dict[str, Any], plan: StudyPlan) -> dict[str, Any]:
-    """What a study depends on, with the seeds that methods are chosen on."""
-    return {**content, "featurize": {**content["featurize"], "seeds": list(plan.study.choice.seeds)}}
+def _other_study(usual: Job, name: str, featurize: dict[str, Any]) -> Job:
+    """The study of the same log under another section `featurize`."""
+    return replace(usual, name=f"{name}-study", content={**usual.content, "featurize": featurize})
 
 
 def _pretrain_job(plan: StudyPlan, data: str, setting: str, own: dict[str, Any], study: Job) -> Job:

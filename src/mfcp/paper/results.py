@@ -36,7 +36,7 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
     """
     study = plan.study
     studies = {job.name.removesuffix("-study"): job for job in jobs if job.kind == "study"}
-    studies = {name: job for name, job in studies.items() if not name.endswith("-choice")}
+    studies = {name: job for name, job in studies.items() if "-" not in name}  # not those with other splits
     chosen_on = {name: _excess_to_choose_on(plan, jobs, out, name) for name in studies}
     infos = {name: read_json(job.folder(out) / "info.json") for name, job in studies.items() if job.done(out)}
     found: dict[str, dict[str, Any]] = {}
@@ -189,7 +189,7 @@ def _goals(
     plan: StudyPlan, experiment: str, data: str, value: float | None, samples: Any, best: dict[str, str | None]
 ) -> list[dict[str, Any]]:
     goals = []
-    for goal in (goal for goal in plan.study.goals if goal.experiment == experiment):
+    for goal in (goal.on(data) for goal in plan.study.goals if goal.experiment == experiment):
         method, against = (best.get(label, label) for label in (goal.method, goal.against))
         ratios = _ratios(samples, method, against, [goal.metric]).get(goal.metric, {})
         beyond = {} if method is None or against is None else _beyond(goal, samples, method, against)

@@ -28,6 +28,7 @@ class Experiment(BaseModel):
     title: str
     rows: tuple[str, ...] = Field((), description="labels of methods; none: all of params.yaml and of `methods`")
     settings: tuple[str, ...] = Field((), description="none: all")
+    held_out: bool = Field(False, description="on families and settings that nothing else looks at, see the study")
     matching: Section = Field({}, description="changes of that section of params.yaml, as the next three")
     pretrain: Section = {}
     finetune: Section = {}
@@ -68,7 +69,12 @@ class Goal(BaseModel):
     against: str = Field(description="a label, or `baselines`")
     metric: str = "penalised_excess"
     at_most: float
+    at_most_on: dict[str, float] = Field({}, description="data set → what it should reach there instead")
     p_below: float = Field(0.05, description="largest p-value against a ratio of 1")
+
+    def on(self, data: str) -> Goal:
+        """The goal as it is for one data set."""
+        return self.model_copy(update={"at_most": self.at_most_on.get(data, self.at_most)})
 
 
 class Choice(BaseModel):
@@ -77,6 +83,14 @@ class Choice(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     experiment: str = Field(description="whose rows and rounds")
     seeds: tuple[int, ...] = Field(min_length=1, description="none of those that are reported")
+
+
+class HeldOut(BaseModel):
+    """What no experiment looks at but those with `held_out`: families, and settings of clusters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    families: float = Field(gt=0, lt=1, description="share of families; their tasks are the test tasks then")
+    settings: int = Field(ge=1, description="drawn after all others, of clusters that these have not where possible")
 
 
 class Speed(BaseModel):
@@ -109,6 +123,7 @@ class StudyFile(BaseModel):
     ours: tuple[str, ...]
     baselines: tuple[str, ...]
     choice: Choice
+    held_out: HeldOut
     ceilings: tuple[str, ...] = Field((), description="rows with knowledge that no method has")
     experiments: dict[str, Experiment]
     example: Example
@@ -160,7 +175,11 @@ class StudyPlan:
 
     @staticmethod
     def _drawn(study: StudyFile) -> Section:
-        return {"seeds": list(range(study.seeds)), "settings": study.settings}
+        return {
+            "seeds": list(range(study.seeds)),
+            "settings": study.settings,
+            "held_out": study.held_out.families,
+        }
 
     def _check(self) -> None:
         study, known = self.study, self.base.methods
@@ -170,7 +189,7 @@ class StudyPlan:
             for label in labels:
                 if label not in known:
                     raise SettingsError(f"{key}: no method '{label}'; known: {', '.join(known)}")
-        names = [chr(ord("A") + k) for k in range(study.settings)]
+        names = _letters(0, study.settings)
         lists = {f"experiments.{name}.settings": each.settings for name, each in study.experiments.items()}
         for key, labels in {"tuning": study.tuning, **lists}.items():
             for label in labels:
@@ -226,8 +245,18 @@ class StudyPlan:
 
     def settings_of(self, experiment: str) -> tuple[str, ...]:
         """Names of an experiment's settings."""
-        every = tuple(chr(ord("A") + k) for k in range(self.study.settings))
-        return self.study.experiments[experiment].settings or every
+        own, study = self.study.experiments[experiment], self.study
+        if own.held_out:
+            return _letters(study.settings, study.held_out.settings)
+        return own.settings or _letters(0, study.settings)
+
+    def featurizing(self, experiment: str) -> Section:
+        """Section `featurize` of an experiment's data."""
+        usual: Section = self.base.content["featurize"]
+        if not self.study.experiments[experiment].held_out:
+            return usual
+        own = {"settings": self.study.held_out.settings, "settings_after": self.study.settings, "tests_on": "held_out"}
+        return {**usual, **own}
 
     def settings(self, experiment: str, value: float | None) -> Settings:
         """The params of an experiment's unit of work; `methods` holds its rows alone."""
@@ -238,6 +267,11 @@ class StudyPlan:
             content["matching"] = {**content["matching"], own.swept: int(value) if whole else value}
         content["methods"] = {label: self.base.content["methods"][label] for label in self.rows(experiment)}
         return Settings(content, f"experiments.{experiment}")
+
+
+def _letters(after: int, count: int) -> tuple[str, ...]:
+    """Names of settings."""
+    return tuple(chr(ord("A") + after + k) for k in range(count))
 
 
 def _layered(content: Mapping[str, Any], over: Mapping[str, Section]) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.splits import draw_settings, split_tasks
+from mfcp.data.pool.splits import draw_settings, held_out_tasks, split_tasks
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.registry import FamilyField
 from mfcp.study.operator_steps import OperatorPredictor, OperatorSteps
@@ -41,6 +41,11 @@ class FeaturizeSettings(BaseModel):
     seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1, description="one split and one training each")
     train: float = Field(0.6, gt=0, lt=1, description="share of training tasks")
     validation: float = Field(0.15, gt=0, lt=1, description="share of validation tasks; the rest are test tasks")
+    held_out: float = Field(0.0, ge=0, lt=1, description="share of families that no split has")
+    tests_on: Literal["split", "held_out"] = Field(
+        "split", description="test tasks: of each split, or the families held out from all of them"
+    )
+    settings_after: int = Field(0, ge=0, description="draw settings after so many, of clusters that these have not")
 
 
 def featurize(
@@ -57,24 +62,39 @@ def featurize(
         settings: encoder, settings, seeds, shares.
         advance: called once per seed.
     """
-    shares = (settings.train, settings.validation, 1 - settings.train - settings.validation)
-    split = np.stack([split_tasks(pool, seed, shares) for seed in settings.seeds])
+    split = np.stack([_split(pool, seed, settings) for seed in settings.seeds])
     described = PoolFeatures.of(tables, pool, settings)
     Z, times = [], []
     for seed, part in zip(settings.seeds, split, strict=True):
         encoded = described.encode(part == PARTS["train"], seed)
         Z.append(encoded.Z)
-        times.append(described.operator_times(part != PARTS["test"], seed)[1])
+        learned = (part == PARTS["train"]) | (part == PARTS["validation"])
+        times.append(described.operator_times(learned, seed)[1])
         advance()
     return Study(
         pool=pool,
-        settings=draw_settings(pool, settings.settings, settings.clusters, settings.settings_seed),
+        settings=draw_settings(
+            pool, settings.settings, settings.clusters, settings.settings_seed, after=settings.settings_after
+        ),
         seeds=settings.seeds,
-        split=split.astype(np.int64),
+        split=split,
         Z=np.stack(Z),
         feature_names=encoded.names,
         operator_times=None if settings.operator_times is None else np.stack(times),
     )
+
+
+def _split(pool: TaskPool, seed: int, settings: FeaturizeSettings) -> Ints:
+    """(n,) part of each task, -1 for tasks that are held out; with tests on these, the others train or validate."""
+    shares = (settings.train, settings.validation, 1 - settings.train - settings.validation)
+    if not settings.held_out:
+        return split_tasks(pool, seed, shares).astype(np.int64)
+    held = held_out_tasks(pool, settings.held_out)
+    on_held = settings.tests_on == "held_out"
+    part = np.full(len(pool.task_id), PARTS["test"] if on_held else -1)
+    own = tuple(share / sum(shares[:2]) for share in shares[:2]) if on_held else shares
+    part[~held] = split_tasks(pool.select(tasks=~held), seed, own)
+    return part
 
 
 @dataclass(frozen=True)

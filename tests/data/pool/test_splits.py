@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfcp.data.pool.splits import describe, draw_settings, family_of, interaction_share, split_tasks
+from mfcp.data.pool.splits import (
+    describe,
+    draw_settings,
+    family_of,
+    held_out_tasks,
+    interaction_share,
+    split_tasks,
+)
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
 
@@ -107,6 +114,30 @@ def test_settings_keep_to_clusters_with_enough_tasks():
     allowed[3:, :35] = False  # a set of clusters 3, 4 and another shares 40 tasks only through one cluster
     drawn = draw_settings(pool_of(["f"] * 40, allowed), 4, 3, 0)
     assert all(not {3, 4} <= set(c) for c in drawn.values())
+
+
+def test_later_settings_have_as_few_clusters_of_the_earlier_ones_as_there_can_be():
+    """Of nine clusters two sets use at most six: the third can have three of its own; the tenth cannot."""
+    pool = pool_of(["f"] * 10, np.ones((9, 10), bool))
+    first = draw_settings(pool, 2, 3, 0)
+    (name, later), *_ = draw_settings(pool, 4, 3, 0, after=2).items()
+    assert name == "C"
+    assert not set(later) & {cluster for own in first.values() for cluster in own}
+    every = draw_settings(pool, 10, 3, 0)
+    assert list(every.items())[:2] == list(first.items())
+    few = pool_of(["f"] * 10, np.ones((4, 10), bool))
+    assert set(draw_settings(few, 2, 3, 0, after=2).values()).isdisjoint(draw_settings(few, 2, 3, 0).values())
+    with pytest.raises(DataError, match=r"4 sets of 3 .* 5 settings asked"):
+        draw_settings(few, 3, 3, 0, after=2)
+
+
+def test_held_out_families_are_whole_and_the_same_whatever_else_a_log_has():
+    pool = pool_of([f"f{k % 30}" for k in range(90)])
+    held = held_out_tasks(pool, 0.2)
+    assert len(set(pool.family[held])) == 6
+    assert set(pool.family[held]).isdisjoint(pool.family[~held])
+    fewer = pool.select(tasks=np.arange(90) < 60)
+    assert (held_out_tasks(fewer, 0.2) == held[:60]).all()
 
 
 def test_settings_of_many_clusters_are_drawn_without_listing_all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import re
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfcp.arrays import Floats, Ints, Texts
+from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.data.pool.times import cluster_effects, task_effects
 from mfcp.errors import DataError
@@ -83,7 +84,21 @@ def split_groups(pool: TaskPool) -> Texts:
     return pool.source_task
 
 
-def draw_settings(pool: TaskPool, count: int, clusters: int, seed: int) -> dict[str, tuple[int, ...]]:
+def held_out_tasks(pool: TaskPool, share: float) -> Bools:
+    """(n,) tasks of so large a share of the groups that a split keeps together, at least one; for every seed the same.
+
+    Groups are in the order of a hash of their names. So a log that grows keeps most of what it held out.
+    """
+    group = split_groups(pool)
+    names = np.unique(group)
+    order = np.argsort([hashlib.sha256(str(name).encode()).hexdigest() for name in names], kind="stable")
+    held: Bools = np.isin(group, names[order][: max(1, round(share * len(names)))])
+    return held
+
+
+def draw_settings(
+    pool: TaskPool, count: int, clusters: int, seed: int, *, after: int = 0
+) -> dict[str, tuple[int, ...]]:
     """`count` different sets of M clusters that share enough tasks, named A, B, C, …
 
     A set qualifies when the tasks measured on at least two of its clusters number at least half of those of the
@@ -95,6 +110,7 @@ def draw_settings(pool: TaskPool, count: int, clusters: int, seed: int) -> dict[
         count: settings to draw, at most 26.
         clusters: M.
         seed: of the draw.
+        after: leave out so many sets, which are drawn first, and take those with the fewest of their clusters.
 
     Returns:
         name → cluster indices in ascending order.
@@ -106,13 +122,15 @@ def draw_settings(pool: TaskPool, count: int, clusters: int, seed: int) -> dict[
     scores = _common_tasks(pool, candidates)
     best = scores.max(initial=0)
     good = [c for c, score in zip(candidates, scores, strict=True) if score > 0 and score >= best / 2]
-    if count > min(len(good), len(string.ascii_uppercase)):
+    if after + count > min(len(good), len(string.ascii_uppercase)):
         raise DataError(
-            f"{len(good)} sets of {clusters} of the pool's {len(pool.cluster_id)} clusters share enough tasks, {count} "
-            "settings asked; lower the number of settings (at most 26) or of clusters"
+            f"{len(good)} sets of {clusters} of the pool's {len(pool.cluster_id)} clusters share enough tasks, "
+            f"{after + count} settings asked; lower the number of settings (at most 26) or of clusters"
         )
-    picked = np.random.default_rng([seed, 0x5E77]).permutation(len(good))[:count]
-    return {string.ascii_uppercase[k]: good[p] for k, p in enumerate(picked)}
+    order = np.random.default_rng([seed, 0x5E77]).permutation(len(good))
+    used = {cluster for p in order[:after] for cluster in good[p]}
+    picked = sorted(order[after:], key=lambda p: len(used.intersection(good[p]))) if after else order
+    return {string.ascii_uppercase[after + k]: good[p] for k, p in enumerate(picked[:count])}
 
 
 def _candidates(m: int, clusters: int, seed: int) -> list[tuple[int, ...]]:
