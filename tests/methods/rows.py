@@ -11,6 +11,7 @@ register_members()
 ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
     "two_stage_time": {"kind": "two_stage", "loss": "time"},
     "zeroth_order": {"kind": "decision_focused", "gradient": {"kind": "zeroth_order", "samples": 4}},
+    "corrected": {"kind": "plan_loss", "corrects": ["nets"], "rule": "expected_cost"},
     "others_true": {"kind": "decision_focused", "others": "true"},
     "alternating": {"kind": "decision_focused", "updates": "alternating"},
     "perturbed_times": {

@@ -19,6 +19,7 @@ from mfcp.methods.pretrain import Pretrained
 from mfcp.methods.training_curves import PREFIX, curves_in
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration
+from mfcp.predictors.corrected import Corrected
 from mfcp.predictors.forecast import Forecaster, Mixture, OracleForecast, OutOfFold, TaskInputs
 from mfcp.predictors.heads import Heads
 from mfcp.registry import FamilyField, Registered, import_members
@@ -27,8 +28,8 @@ from mfcp.rules.point import Point
 from mfcp.study.setting import Setting, gather
 from mfcp.threads import one_thread
 
-Learned = Heads | Mixture | OracleForecast
-"""What predicts: heads that decisions are descended through, a mean of forecasts, or the truth."""
+Learned = Heads | Mixture | Corrected | OracleForecast
+"""What predicts: heads that decisions are descended through, a mean of forecasts, perhaps corrected, or the truth."""
 
 
 class FinetuneSettings(BaseModel):
@@ -195,7 +196,12 @@ class Trained:
             return {"predictor": self.heads.predictor.spec()}
         if isinstance(self.heads, OracleForecast):
             return {}
-        return {"forecasts": {name: own.spec() for name, own in self.heads.forecasters.items()}}
+        mixture = self.heads.mixture if isinstance(self.heads, Corrected) else self.heads
+        forecasts = {"forecasts": {name: own.spec() for name, own in mixture.forecasters.items()}}
+        if isinstance(self.heads, Corrected):
+            heads = self.heads.bank.heads
+            return forecasts | {"corrected_by": heads.predictor.spec(), "own_features": heads.features}
+        return forecasts
 
     @staticmethod
     def load(folder: Path, name: str) -> Trained:
@@ -241,7 +247,11 @@ def predict(learned: Learned, Z: Floats, operator_times: Floats | None) -> tuple
 
 def _restored(content: dict[str, Any], state: dict[str, torch.Tensor]) -> Learned:
     if "forecasts" in content:
-        return Mixture.restored({k: Forecaster.parse(v) for k, v in content["forecasts"].items()}, state)
+        forecasters = {k: Forecaster.parse(v) for k, v in content["forecasts"].items()}
+        if "corrected_by" in content:
+            predictor = Predictor.parse(content["corrected_by"])
+            return Corrected.restored(forecasters, predictor, content["own_features"], state)
+        return Mixture.restored(forecasters, state)
     if "predictor" not in content:
         return OracleForecast(state["T"], state["A"])
     seeds = [(seed,) for seed in content["seeds"]]

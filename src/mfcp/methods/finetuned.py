@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from mfcp.arrays import Ints
 from mfcp.errors import SettingsError
 from mfcp.matching.regret import penalised_cost
-from mfcp.methods.base import FinetuneSettings, Learned, Method, Trained
+from mfcp.methods.base import FinetuneSettings, Learned, Method, Trained, predict
 from mfcp.methods.pretrain import Pretrained, spread_of
 from mfcp.predictors.calibration import Calibration
+from mfcp.predictors.corrected import Corrected, CorrectedHeads, widened
 from mfcp.predictors.cross_fitted import MeanOfFolds
 from mfcp.predictors.forecast import Mixture, OutOfFold
 from mfcp.predictors.heads import Best, Heads, Loss
@@ -76,11 +77,15 @@ class Finetuned(Method):
 
     With `forecast`, an ensemble goes on: each of its networks trains on rounds of the families that it knows and, where
     it learned validation labels, chooses its checkpoint on rounds of the fold that it left out. The mean is calibrated
-    on what they left out, as they are then.
+    on what they left out, as they are then. With `corrects`, the same is done with networks that correct a stack of
+    forecasts, each of which is out of fold in training.
     """
 
     loss: Loss = Field("log_time", description="error that the starting heads were trained for")
     forecast: str = Field("", description="cross-fitted networks to go on from instead, each without its fold")
+    corrects: tuple[str, ...] = Field(
+        (), description="forecasts whose stack networks correct instead, each without a fold"
+    )
     updates: Literal["joint", "alternating"] = Field(
         "joint", description="of times and reliabilities: in every step, or in turn (§3.3 of the paper)"
     )
@@ -103,9 +108,10 @@ class Finetuned(Method):
 
     def out_of_fold(self, setting: Setting, base: Pretrained, learned: Learned) -> OutOfFold | None:
         """See `Method.out_of_fold`; of networks that left out a fold, as they are now."""
-        if not isinstance(learned, Mixture):
+        if isinstance(learned, Heads):
             return None
-        return _bank(learned, self.forecast).left_out(setting.Z, base.fold(setting, self.forecast))
+        bank, own, fold = self._ensemble(setting, base, learned)
+        return bank.left_out(own.Z, fold)
 
     def spread(self, setting: Setting, base: Pretrained, left_out: OutOfFold | None) -> Calibration:
         """Of networks that left out a fold, how far they are off on it; else the spread of the starting heads."""
@@ -117,16 +123,37 @@ class Finetuned(Method):
         self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]
     ) -> tuple[Learned, dict[str, np.ndarray]]:
         """See `Method.learn`."""
-        learned: Learned = base.copied(setting, self.forecast) if self.forecast else base.start(setting, self.loss)
+        learned = self._start(setting, base)
         calibration = self.spread(setting, base, self.out_of_fold(setting, base, learned))
-        if isinstance(learned, Mixture):
-            bank, fold = _bank(learned, self.forecast), base.fold(setting, self.forecast)
-            F = int(bank.folds)
-            calibration = Calibration(*(values.repeat(F, axis=0) for values in vars(calibration).values()))
-            curves = self._descend(bank.heads, setting.by_fold(fold), calibration, settings, advance)
-            return learned, {name: values.reshape(-1, F, values.shape[1]).mean(1) for name, values in curves.items()}
-        assert isinstance(learned, Heads)
-        return learned, self._descend(learned, setting, calibration, settings, advance)
+        if isinstance(learned, Heads):
+            return learned, self._descend(learned, setting, calibration, settings, advance)
+        bank, own, fold = self._ensemble(setting, base, learned)
+        F = int(bank.folds)
+        calibration = Calibration(*(values.repeat(F, axis=0) for values in vars(calibration).values()))
+        curves = self._descend(bank.heads, own.by_fold(fold), calibration, settings, advance)
+        return learned, {name: values.reshape(-1, F, values.shape[1]).mean(1) for name, values in curves.items()}
+
+    def _start(self, setting: Setting, base: Pretrained) -> Learned:
+        """What training goes on from."""
+        if not self.corrects:
+            return base.copied(setting, self.forecast) if self.forecast else base.start(setting, self.loss)
+        mixture, _ = base.mixture(setting, self.corrects, "out_of_fold")
+        F = int(base.fold(setting, self.corrects[0]).max()) + 1
+        seeds = [(seed, f + 1) for seed in setting.seeds for f in range(F)]
+        heads = CorrectedHeads(base.settings.predictor, setting.Z.shape[2], setting.clusters, seeds)
+        return Corrected(mixture, MeanOfFolds(heads, F))
+
+    def _ensemble(self, setting: Setting, base: Pretrained, learned: Learned) -> tuple[MeanOfFolds, Setting, Ints]:
+        """The networks that each left out a fold, the setting with the features that they see, and the folds."""
+        if not isinstance(learned, Corrected):
+            assert isinstance(learned, Mixture)
+            return _bank(learned, self.forecast), setting, base.fold(setting, self.forecast)
+        left_out = base.mixture(setting, self.corrects, "out_of_fold")[1]
+        T, A = predict(learned.mixture, setting.Z, setting.operator_times)
+        known = left_out.known[:, None]
+        log_time, share = np.where(known, left_out.log_time, np.log(T)), np.where(known, left_out.reliability, A)
+        Z = widened(*map(torch.as_tensor, (setting.Z, log_time, share))).numpy()
+        return learned.bank, replace(setting, Z=Z), base.fold(setting, self.corrects[0])
 
     def _descend(
         self,
