@@ -29,9 +29,10 @@ from tuning import TuningLog
 from mfcp.data.pool.splits import split_groups
 from mfcp.errors import guarded
 from mfcp.evaluation.compare import resample
-from mfcp.methods.base import Method, Trained
+from mfcp.evaluation.metrics import log_time_errors
+from mfcp.methods.base import Method
 from mfcp.progress import progress
-from mfcp.study.setting import PARTS, Setting
+from mfcp.study.setting import PARTS
 from mfcp.study.study_data import Study
 
 FORECASTS: dict[str, dict[str, Any]] = {
@@ -50,17 +51,6 @@ RULES: dict[str, dict[str, Any]] = {
     "total": {"kind": "expected_cost", "charges": "total"},
 }
 BEFORE = next(iter(FORECASTS))
-
-
-def errors(trained: Trained, setting: Setting) -> tuple[float, float]:
-    """Root mean square of the error of log time on test tasks, and of what of it a task's clusters do not share."""
-    T, _ = trained.predict(setting)
-    known = setting.mask("test")
-    error = np.where(known, np.log(T) - np.log(np.where(setting.allowed, setting.T_true, 1.0)), 0.0)
-    count = known.sum(axis=1, keepdims=True)
-    own = np.where(known, error - error.sum(axis=1, keepdims=True) / np.maximum(count, 1), 0.0)
-    freedom = np.maximum(count - 1, 0).sum()
-    return float(np.sqrt((error**2).sum() / known.sum())), float(np.sqrt((own**2).sum() / max(freedom, 1)))
 
 
 def smaller(study: Study, without: int) -> Study:
@@ -87,7 +77,7 @@ def main() -> None:
     log = TuningLog(arguments.data, seeds, arguments.drawn)
     study = smaller(log.usual, arguments.without) if arguments.without else log.usual
     wanted = tuple(dict.fromkeys(name for own in FORECASTS.values() for name in own["forecasts"]))
-    tables, off = [], dict[str, list[tuple[float, float]]]()
+    tables, off = [], []
     with progress("forecasts", len(log.names)) as advance:
         for setting in log.each(study):
             base = log.start(setting, *wanted)
@@ -96,26 +86,27 @@ def main() -> None:
                 for rule, spec in RULES.items():
                     method = Method.parse({"kind": "two_stage", "rule": spec, **own})
                     trained[f"{label}: {rule}"] = method.fit(setting, base, log.settings.section("finetune"))
-                off.setdefault(label, []).append(errors(trained[f"{label}: priced"], setting))
             tables.append(log.judge(setting, trained))
+            off.append(log_time_errors(setting, {label: trained[f"{label}: priced"] for label in FORECASTS}))
             advance()
-    show(pd.concat(tables, ignore_index=True), off, arguments)
+    show(pd.concat(tables, ignore_index=True), pd.concat(off, ignore_index=True), arguments)
 
 
-def show(found: pd.DataFrame, off: dict[str, list[tuple[float, float]]], arguments: argparse.Namespace) -> None:
+def show(found: pd.DataFrame, off: pd.DataFrame, arguments: argparse.Namespace) -> None:
     shown = Table(title=f"{arguments.data or 'default'}, settings {', '.join(found['setting'].unique())}")
     shown.add_column("forecast of times")
     for column in ("rms", "own", *RULES, "own / priced", "own / before"):
         shown.add_column(column, justify="right")
     sample = resample(found, arguments.bootstrap)
-    for label, each in off.items():
+    for label in FORECASTS:
+        own = off[off["method"] == label]
         means = [f"{sample.of(f'{label}: {rule}', 'penalised_excess')[0]:.4f}" for rule in RULES]
         ratios = [
             sample.ratio(f"{label}: own", other, "penalised_excess")
             for other in (f"{label}: priced", f"{BEFORE}: total")
         ]
         texts = [f"{r['mean']:.2f} [{r['ci_low']:.2f}, {r['ci_high']:.2f}]" for r in ratios]
-        shown.add_row(label, *(f"{value:.3f}" for value in np.mean(each, axis=0)), *means, *texts)
+        shown.add_row(label, *(f"{own[name].mean():.3f}" for name in ("log_time_rms", "log_time_own")), *means, *texts)
     Console(width=160).print(shown)
 
 

@@ -1,12 +1,21 @@
 """Margins that bring methods to the baseline's level."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toy import toy_setting, toy_study
 
 from mfcp.evaluation.metric_table import LEVELS, METRICS
-from mfcp.evaluation.metrics import EvaluateSettings, Reference, _missing, equalising_margin, evaluate, round_metrics
+from mfcp.evaluation.metrics import (
+    EvaluateSettings,
+    Reference,
+    _missing,
+    equalising_margin,
+    evaluate,
+    log_time_errors,
+    round_metrics,
+)
 from mfcp.methods.base import FinetuneSettings, Method, register_members
 from mfcp.methods.pretrain import PretrainSettings, pretrain
 from mfcp.predictors.heads import HeadTraining
@@ -82,3 +91,27 @@ def test_evaluation_covers_every_metric_and_is_zero_for_an_oracle():
     assert (oracle["regret"] == 0).all()
     assert oracle["shortfall"].max() == 0
     assert set(METRICS) <= set(seeds.columns)
+
+
+def test_errors_of_log_time_are_of_test_tasks_and_apart_from_what_clusters_share():
+    """Predictions off by a factor per task, and on one cluster by another: by loops over tasks and clusters."""
+    setting = toy_setting()
+    rng = np.random.default_rng(0)
+    n = setting.T.shape[1]
+    error = rng.normal(0, 0.5, (2, 1, n)) + rng.normal(0, 0.2, (2, 3, n))
+
+    class Model:
+        def predict(self, own):
+            return np.where(own.allowed, own.T_true, 1.0) * np.exp(error), None
+
+    found = log_time_errors(setting, {"model": Model()})
+    for s in range(2):
+        every, own, freedom = [], [], 0
+        for j in np.flatnonzero(setting.split[s] == 2):
+            seen = error[s, setting.allowed[:, j], j]
+            every += list(seen)
+            own += list(seen - seen.mean()) if len(seen) else []
+            freedom += max(len(seen) - 1, 0)
+        row = found.iloc[s]
+        assert row["log_time_rms"] == pytest.approx(np.sqrt(np.mean(np.square(every))))
+        assert row["log_time_own"] == pytest.approx(np.sqrt(np.sum(np.square(own)) / freedom))

@@ -143,6 +143,32 @@ def per_seed(rounds: pd.DataFrame) -> pd.DataFrame:
     return means.drop(columns=["round", "optimal_makespan", *(set(RELATIVE.values()) & set(means.columns))])
 
 
+def log_time_errors(setting: Setting, trained: dict[str, Trained]) -> pd.DataFrame:
+    """How far predicted times of test tasks are from the truth.
+
+    Returns:
+        One row per (setting, method, seed): `log_time_rms`, root mean square error of log time over pairs that exist,
+        and `log_time_own`, that of what a task's clusters do not share (error less its mean over them).
+    """
+    known = setting.mask("test")
+    label = np.log(np.where(setting.allowed, setting.T_true, 1.0))
+    clusters = known.sum(axis=1, keepdims=True)
+    freedom = np.maximum(np.maximum(clusters - 1, 0).sum(axis=(1, 2)), 1)
+    tables = []
+    for name, model in trained.items():
+        error = np.where(known, np.log(model.predict(setting)[0]) - label, 0.0)
+        own = np.where(known, error - error.sum(axis=1, keepdims=True) / np.maximum(clusters, 1), 0.0)
+        columns = {
+            "setting": setting.name,
+            "method": name,
+            "seed": setting.seeds,
+            "log_time_rms": np.sqrt((error**2).sum(axis=(1, 2)) / known.sum(axis=(1, 2))),
+            "log_time_own": np.sqrt((own**2).sum(axis=(1, 2)) / freedom),
+        }
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
+
+
 class _Plans:
     """The plans of one method for some rounds (S, R, N), by seed and margin; each is made once."""
 

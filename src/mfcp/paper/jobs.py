@@ -184,7 +184,7 @@ def _pretrain(job: Job, out: Path, folder: Path) -> dict[str, Any]:
 
 def _compare(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     """Fit every row and judge it on validation and on test rounds."""
-    from mfcp.evaluation.metrics import evaluate
+    from mfcp.evaluation.metrics import evaluate, log_time_errors
     from mfcp.methods.pretrain import Pretrained
     from mfcp.settings import Settings
     from mfcp.study.reference import solved_setting
@@ -202,6 +202,8 @@ def _compare(job: Job, out: Path, folder: Path) -> dict[str, Any]:
         trained[label] = method.fit(setting, start, settings.section("finetune"))
         fit[label] = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     rounds, seeds = evaluate(setting, trained, section)
+    errors = log_time_errors(setting, trained)
+    seeds = seeds.merge(errors, on=["setting", "method", "seed"], validate="one_to_one")
     for table, path in ((rounds, "rounds.parquet"), (seeds, "seeds.parquet")):
         with replacing(folder / path) as temporary:
             table.to_parquet(temporary, index=False)
