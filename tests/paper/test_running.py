@@ -147,6 +147,7 @@ def test_a_failing_job_is_named_and_the_others_go_on(tmp_path, monkeypatch, caps
     (entry,) = results["experiments"]["comparison"]["entries"]
     assert set(entry["chosen_on"]) == {"tsm", "bayes"}
     assert entry["best"] == {"ours": "bayes", "baselines": "tsm"}
+    assert 0 < entry["errors"]["held out"]["tsm"]["log_time_own"] < entry["errors"]["held out"]["tsm"]["log_time_rms"]
     assert [entry["value"] for entry in results["experiments"]["tasks"]["entries"]] == [2]
     assert {"comparison-default.png", "comparison-default-ratios.png", "tasks-default.png", "tables.md"} <= set(
         os.listdir(out)

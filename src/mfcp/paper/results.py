@@ -155,6 +155,7 @@ def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit, excess: dic
         "data": unit.data,
         "value": value,
         "tables": tables,
+        "errors": {name: _errors(unit.seeds_of(own), rows) for name, own in scopes.items() if own},
         "chosen_on": chosen_on,
         "best": best,
         "best_ratios": _ratios(samples, best[OURS], best[BASELINES], FAIR),
@@ -168,6 +169,16 @@ def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit, excess: dic
         },
         "cpu_seconds": sum(info["cpu_seconds"] for info in infos),
         "missing": unit.missing,
+    }
+
+
+def _errors(seeds: pd.DataFrame, rows: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Method → mean errors of log time over seeds, as in `mfcp.evaluation.metrics.log_time_errors`."""
+    names = ["log_time_rms", "log_time_own"]
+    means = seeds[seeds["method"].isin(rows)].groupby("method", sort=False)[names].mean()
+    return {
+        str(label): dict(zip(names, own, strict=True))
+        for label, own in zip(means.index, means.values.tolist(), strict=True)
     }
 
 
