@@ -69,12 +69,18 @@ def test_clusters_without_figures_get_nominal_ones_scaled_to_their_times(log, st
     assert other._accelerators(rows, own) == usual
 
 
-def test_half_precision_of_most_tasks_is_the_clusters(steps):
+def test_half_precision_of_most_steps_is_the_clusters(log):
+    """What runs tell comes before what their task does."""
     rows, own = np.arange(3), np.arange(40)
-    assert {a.element_bytes for a in steps._accelerators(rows, own)} == {4.0}
-    tasks = steps.features.tasks.assign(precision="amp_fp16")
-    half = replace(steps, features=TaskFeatures(tasks, steps.features.graphs))
-    assert {a.element_bytes for a in half._accelerators(rows, own)} == {2.0}
+
+    def element_bytes(tables):
+        return [a.element_bytes for a in made(tables)[1]._accelerators(rows, own)]
+
+    assert element_bytes(log) == [4, 4, 4]
+    half = {**log, "tasks": log["tasks"].assign(precision="amp_fp16")}
+    assert element_bytes(half) == [2, 2, 2]
+    runs = log["runs"].assign(precision=log["runs"]["cluster_id"].map({"a": "fp32", "b": "amp_bf16"}))
+    assert element_bytes({**half, "runs": runs}) == [4, 2, 2]  # nothing is told of c
 
 
 def test_a_cluster_that_a_fold_alone_knows_says_nothing(steps):

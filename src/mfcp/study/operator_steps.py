@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings
 from mfcp.tasks.timing.operator_times import OperatorTimes
 from mfcp.tasks.timing.roofline import Accelerator, graph_roofline
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _NOMINAL = (1e13, 5e11)  # FLOP/s and bytes/s of a cluster without figures, before its median time has scaled them
 
 
@@ -33,12 +36,14 @@ class OperatorSteps:
         features: of the n source tasks, with their graphs.
         steps: (M, n) batches and seconds on every cluster of the pool; graphs are positions, -1 for none.
         figures: (M, 2) public FLOP/s and bytes/s of the clusters' accelerators, nan where unknown.
+        whole: (M, n) which steps were in full precision: as most of a pair's runs say, else as its task does.
         group: (n,) what a split keeps together.
     """
 
     features: TaskFeatures
     steps: MeasuredSteps
     figures: Floats
+    whole: Bools
     group: Texts
 
     @classmethod
@@ -53,14 +58,19 @@ class OperatorSteps:
         """
         count = len(features.tasks)
         per_sample = typical_seconds(pool.T / pool.samples, pool.allowed, index, count)
-        batch = _batches(tables, pool, features)
+        i = _positions(tables["clusters"]["cluster_id"], pool.cluster_id)
+        j = _positions(tables["tasks"]["task_id"], features.tasks["task_id"].to_numpy(str))
+        batch, whole = (values[np.ix_(i, j)] for values in _measured(tables))
+        stated = _stated_batch(features)
+        batch = np.where(np.isfinite(batch), batch, np.where(np.isfinite(stated), stated, 1.0))
         seconds = per_sample * pool.pool_size[:, None] * batch
         group = np.empty(count, pool.family.dtype)
         group[index] = split_groups(pool)
-        clusters = tables["clusters"].iloc[_positions(tables["clusters"]["cluster_id"], pool.cluster_id)]
+        clusters = tables["clusters"].iloc[i]
         figures = np.column_stack([floats(clusters[name]) for name in ("peak_flops", "memory_bandwidth")])
         steps = MeasuredSteps(features.graph_at, np.where(np.isfinite(seconds), batch, np.nan), seconds)
-        return cls(features, steps, figures, group)
+        own = _full_precision(features.tasks)
+        return cls(features, steps, figures, np.where(np.isfinite(whole), whole >= 0.5, own), group)
 
     def fit(
         self, known: Bools, seed: int, settings: TimingSettings, *, advance: Callable[[], Any] = lambda: None
@@ -107,15 +117,11 @@ class OperatorSteps:
         Precision and batch are those of most of the tasks. Where a cluster has no public figures, it gets nominal ones,
         scaled to its median time.
         """
-        precision = self.features.tasks.get("precision")
-        known = self.steps.select(tasks)
-        whole = np.ones(len(tasks), bool)
-        if precision is not None:
-            whole = (precision.iloc[tasks].fillna("fp32") == "fp32").to_numpy()
-        found = []
+        known, found = self.steps.select(tasks), []
         for i in rows:
             timed = np.flatnonzero(np.isfinite(known.seconds[i]))
-            about = (4.0 if whole[timed].mean() >= 0.5 else 2.0, float(np.median(known.batch[i][timed])))
+            whole = self.whole[i][tasks[timed]].mean() >= 0.5
+            about = (4.0 if whole else 2.0, float(np.median(known.batch[i][timed])))
             peak, bandwidth = self.figures[i]
             factor = 1.0
             if not (peak > 0 and bandwidth > 0):
@@ -184,22 +190,31 @@ def _stated_batch(features: TaskFeatures) -> Floats:
     return np.where(stated > 0, stated, np.nan)
 
 
-def _batches(tables: Tables, pool: TaskPool, features: TaskFeatures) -> Floats:
-    """(M, n) mean batch of the succeeded runs of each pair; else what the task states, else 1."""
+def _full_precision(rows: pd.DataFrame) -> Bools:
+    """(rows,) whether rows of tasks or runs tell full precision, or none."""
+    if "precision" not in rows:
+        return np.ones(len(rows), bool)
+    result: Bools = (rows["precision"].fillna("fp32") == "fp32").to_numpy(bool)
+    return result
+
+
+def _measured(tables: Tables) -> tuple[Floats, Floats]:
+    """Of every cluster and task: mean batch of succeeded runs, and share of them in full precision; nan unknown."""
     runs = tables["runs"]
     runs = runs[(runs["status"] == SUCCEEDED).to_numpy()]
     cluster, task = pair_index(tables, runs)
-    of_run = batch_sizes(runs, floats(tables["tasks"]["batch_size"])[task])
     shape = (len(tables["clusters"]), len(tables["tasks"]))
-    told = np.isfinite(of_run)
-    pair = (cluster * shape[1] + task)[told]
-    size = shape[0] * shape[1]
-    total, number = np.bincount(pair, of_run[told], size), np.bincount(pair, minlength=size)
-    mean = np.where(number > 0, total / np.maximum(number, 1), np.nan).reshape(shape)
-    i = _positions(tables["clusters"]["cluster_id"], pool.cluster_id)
-    j = _positions(tables["tasks"]["task_id"], features.tasks["task_id"].to_numpy(str))
-    own, stated = mean[np.ix_(i, j)], _stated_batch(features)
-    return np.where(np.isfinite(own), own, np.where(np.isfinite(stated), stated, 1.0))
+    batch = batch_sizes(runs, floats(tables["tasks"]["batch_size"])[task])
+    told = runs["precision"].notna().to_numpy(bool) if "precision" in runs else np.zeros(len(runs), bool)
+    whole = np.where(told, _full_precision(runs), np.nan)
+
+    def mean(values: Floats) -> Floats:
+        known = np.isfinite(values)
+        pair, size = (cluster * shape[1] + task)[known], shape[0] * shape[1]
+        total, number = np.bincount(pair, values[known], size), np.bincount(pair, minlength=size)
+        return np.where(number > 0, total / np.maximum(number, 1), np.nan).reshape(shape)
+
+    return mean(batch), mean(whole)
 
 
 def _positions(column: Any, names: Texts) -> Ints:
