@@ -17,6 +17,7 @@ from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, MatchingProblem, busy, reliability
 from mfcp.matching.regret import penalised_cost, regret
 from mfcp.methods.base import Trained
+from mfcp.predictors.calibration import own_deviation
 from mfcp.study.setting import Setting
 
 
@@ -152,18 +153,15 @@ def log_time_errors(setting: Setting, trained: dict[str, Trained]) -> pd.DataFra
     """
     known = setting.mask("test")
     label = np.log(np.where(setting.allowed, setting.T_true, 1.0))
-    clusters = known.sum(axis=1, keepdims=True)
-    freedom = np.maximum(np.maximum(clusters - 1, 0).sum(axis=(1, 2)), 1)
     tables = []
     for name, model in trained.items():
         error = np.where(known, np.log(model.predict(setting)[0]) - label, 0.0)
-        own = np.where(known, error - error.sum(axis=1, keepdims=True) / np.maximum(clusters, 1), 0.0)
         columns = {
             "setting": setting.name,
             "method": name,
             "seed": setting.seeds,
             "log_time_rms": np.sqrt((error**2).sum(axis=(1, 2)) / known.sum(axis=(1, 2))),
-            "log_time_own": np.sqrt((own**2).sum(axis=(1, 2)) / freedom),
+            "log_time_own": np.nan_to_num(own_deviation(error, known)),
         }
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)

@@ -53,19 +53,19 @@ def calibrate(log_t: Floats, a: Floats, T: Floats, A: Floats, runs: Ints, known:
     miss = np.where(known, a - np.nan_to_num(A), 0.0) ** 2
     variance = (miss.sum(-1) - noise.sum(-1)) / count
     log_sd = np.sqrt((residual**2).sum(-1) / count)
+    own = own_deviation(residual, known)[:, None]
     return Calibration(
         log_sd=log_sd,
-        own_sd=_own(residual, known, log_sd),
+        own_sd=np.where(np.isnan(own), log_sd, own),
         a_sd=np.sqrt(np.maximum(variance, LEAST_RELIABILITY_SD**2)),
     )
 
 
-def _own(residual: Floats, known: Bools, log_sd: Floats) -> Floats:
-    """(S, M) deviation of errors about their task's mean."""
+def own_deviation(residual: Floats, known: Bools) -> Floats:
+    """(S,) deviation of errors (S, M, n) about their task's mean over its clusters; nan where no task has two."""
     clusters = known.sum(1, keepdims=True)
-    mean = residual.sum(1, keepdims=True) / np.maximum(clusters, 1)
+    mean = np.where(known, residual, 0.0).sum(1, keepdims=True) / np.maximum(clusters, 1)
     square = np.where(known, residual - mean, 0.0) ** 2
     freedom = np.maximum(clusters - 1, 0).sum((1, 2))
-    sd = np.sqrt(square.sum((1, 2)) / np.maximum(freedom, 1))
-    result: Floats = np.where((freedom > 0)[:, None], sd[:, None], log_sd)
+    result: Floats = np.where(freedom > 0, np.sqrt(square.sum((1, 2)) / np.maximum(freedom, 1)), np.nan)
     return result

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from mfcp.arrays import Ints
+from mfcp.arrays import Floats, Ints
 from mfcp.matching.expected import least_expected_makespan
 from mfcp.rules.base import Belief, Rule
 from mfcp.rules.expected_cost import moments_of
@@ -23,6 +23,10 @@ class Chance(Rule):
     name: ClassVar[str] = "chance"
     uses_spread: ClassVar[bool] = True
     alpha: float = Field(0.1, gt=0, le=0.5)
+
+    def charged(self, own_sd: Floats, log_sd: Floats) -> Floats:
+        """See `Rule.charged`."""
+        return own_sd
 
     def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
         """See `Rule.plan`; there is no parameter."""

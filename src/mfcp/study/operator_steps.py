@@ -13,7 +13,7 @@ from mfcp.data.log.schema import SUCCEEDED
 from mfcp.data.log.tables import Tables
 from mfcp.data.pool.splits import split_groups
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import batch_sizes, floats, pair_index
+from mfcp.data.pool.times import batch_sizes, floats, mean_of_pairs, pair_index
 from mfcp.folds import training_folds
 from mfcp.tasks.features.descriptors import TaskFeatures
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
@@ -207,14 +207,8 @@ def _measured(tables: Tables) -> tuple[Floats, Floats]:
     batch = batch_sizes(runs, floats(tables["tasks"]["batch_size"])[task])
     told = runs["precision"].notna().to_numpy(bool) if "precision" in runs else np.zeros(len(runs), bool)
     whole = np.where(told, _full_precision(runs), np.nan)
-
-    def mean(values: Floats) -> Floats:
-        known = np.isfinite(values)
-        pair, size = (cluster * shape[1] + task)[known], shape[0] * shape[1]
-        total, number = np.bincount(pair, values[known], size), np.bincount(pair, minlength=size)
-        return np.where(number > 0, total / np.maximum(number, 1), np.nan).reshape(shape)
-
-    return mean(batch), mean(whole)
+    pair = cluster * shape[1] + task
+    return mean_of_pairs(pair, batch, shape), mean_of_pairs(pair, whole, shape)
 
 
 def _positions(column: Any, names: Texts) -> Ints:

@@ -67,8 +67,8 @@ def measure_cells(tables: Tables, pool_size: Floats) -> Cells:
     samples = floats(tasks["samples"])
     implied = _implied(task, duration / per_unit * pool_size[cluster], shape[1])
     return Cells(
-        duration=_mean(pair, duration, shape),
-        per_unit=_mean(pair, per_unit, shape),
+        duration=mean_of_pairs(pair, duration, shape),
+        per_unit=mean_of_pairs(pair, per_unit, shape),
         unit=np.where(is_step, np.nanmedian(batch) if np.isfinite(batch).any() else 1.0, 1.0),
         finished=_count(pair[finished], shape),
         succeeded=_count(pair[good], shape),
@@ -167,7 +167,8 @@ def _implied(task: Ints, samples: Floats, count: int) -> Floats:
     return floats(median)
 
 
-def _mean(pair: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
+def mean_of_pairs(pair: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
+    """(M, n) means of the known values (rows,) of each pair, given as cluster · n + task; nan where there is none."""
     known = np.isfinite(values)
     total = np.bincount(pair[known], weights=values[known], minlength=shape[0] * shape[1])
     count = np.bincount(pair[known], minlength=shape[0] * shape[1])
