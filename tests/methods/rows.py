@@ -12,7 +12,7 @@ ROWS = {f"{kind}": {"kind": kind} for kind in Method.members} | {
     "two_stage_time": {"kind": "two_stage", "loss": "time"},
     "zeroth_order": {"kind": "decision_focused", "gradient": {"kind": "zeroth_order", "samples": 4}},
     "corrected": {"kind": "plan_loss", "corrects": ["nets"], "rule": "expected_cost"},
-    "others_true": {"kind": "decision_focused", "others": "true"},
+    "others_true": {"kind": "decision_focused", "others": "labels"},
     "alternating": {"kind": "decision_focused", "updates": "alternating"},
     "perturbed_times": {
         "kind": "decision_focused",

@@ -27,12 +27,12 @@ class DecisionFocused(Finetuned):
     labels, over the least of the round, plus the price of missing reliability: the metric, where Eq. (12), which is
     `upper: objective`, has a barrier that is infinite where a plan misses gamma (docs/decisions/0052).
     MFCP-AD and MFCP-FG are two values of `gradient`. All clusters' predictors learn from one plan made of predictions;
-    Algorithm 2 holds the other clusters at their true values instead (`others: true`), with a plan for each.
+    Algorithm 2 holds the other clusters at their true values instead (`others: labels`), with a plan for each.
     """
 
     name: ClassVar[str] = "decision_focused"
     gradient: FamilyField[Gradient] = Implicit()
-    others: Literal["predicted", "true"] = Field(
+    others: Literal["predicted", "labels"] = Field(
         "predicted", description="times and reliabilities of other clusters while one's predictors learn"
     )
     cost: Literal["makespan", "total"] = Field("makespan", description="total: ablation with the summed time")
@@ -52,7 +52,7 @@ class DecisionFocused(Finetuned):
         Rounds whose predictions put gamma out of reach, or that the solver gives up on, do not stop training: they
         are counted, and carry a zero gradient.
         """
-        if self.others == "true":
+        if self.others == "labels":
             rounds = _one_predicted(rounds)
         fastest = torch.where(rounds.allowed, rounds.T_hat.detach(), torch.inf).amin(2).sum(2)
         unit = (fastest / setting.clusters)[..., None, None]
