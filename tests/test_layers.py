@@ -27,6 +27,7 @@ LAYERS = {
         {"evaluation"},
         {"settings", "tracking"},
         {"release"},
+        {"simulator"},
         {"platform"},
         {"profiling", "paper"},
         {"stages"},
@@ -44,6 +45,11 @@ LAYERS = {
     ),
     "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
+    "mfcp.simulator": (
+        {"clocks", "cluster", "jobs", "semantics"},
+        {"beliefs", "outcome", "policies"},
+        {"simulation"},
+    ),
     "mfcp.platform": (
         {"state"},
         {"intake", "releases"},

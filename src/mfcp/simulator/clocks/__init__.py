@@ -1,0 +1,1 @@
+"""Clocks of the simulator: what makes time pass, compiled."""

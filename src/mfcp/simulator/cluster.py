@@ -1,0 +1,61 @@
+"""Accelerators of a cluster: nodes, and of which type each is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from mfcp.arrays import Ints
+from mfcp.errors import SettingsError
+
+_PART = re.compile(r"(?:(?P<type>[A-Za-z][\w-]*):)?(?:(?P<nodes>\d+)x)?(?P<gpus>\d+)")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """L nodes of K types.
+
+    Attributes:
+        size: (L,) accelerators of a node.
+        type: (L,) index of its type.
+        types: K names.
+    """
+
+    size: Ints
+    type: Ints
+    types: tuple[str, ...] = ("gpu",)
+
+    @property
+    def accelerators(self) -> int:
+        """How many there are."""
+        return int(self.size.sum())
+
+    @property
+    def by_type(self) -> Ints:
+        """(K,) accelerators of each type."""
+        return np.bincount(self.type, self.size, len(self.types)).astype(np.int64)
+
+    def largest(self) -> int:
+        """The most accelerators that one job can hold: those of one type."""
+        return int(self.by_type.max())
+
+    @staticmethod
+    def parse(text: str) -> Cluster:
+        """A cluster from words: `64`, one pool; `8x8`, eight nodes of eight; `v100:9x4,k80:36`, two types.
+
+        Raises:
+            SettingsError: other words, or a size of zero.
+        """
+        sizes, kinds, names = list[int](), list[int](), list[str]()
+        for part in text.split(","):
+            found = _PART.fullmatch(part.strip())
+            if found is None or 0 in (int(found["gpus"]), nodes := int(found["nodes"] or 1)):
+                raise SettingsError(f"cluster '{text}': expected e.g. 64, 8x8 or v100:9x4,k80:36, got '{part}'")
+            name, gpus = found["type"] or "gpu", int(found["gpus"])
+            if name not in names:
+                names.append(name)
+            sizes += [gpus] * nodes
+            kinds += [names.index(name)] * nodes
+        return Cluster(np.array(sizes, np.int64), np.array(kinds, np.int64), tuple(names))

@@ -1,0 +1,82 @@
+"""Jobs of a trace: what is asked for, and what is true of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mfcp.arrays import Floats, Ints, Texts
+from mfcp.errors import DataError
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """n jobs in the order of their submission.
+
+    Attributes:
+        id: (n,) names, each once.
+        submit: (n,) seconds, ascending.
+        gpus: (n,) accelerators asked for: all of them or none (a gang).
+        iterations: (n,) to do.
+        step: (n,) seconds of one iteration on the accelerators asked for, of speed 1.
+        user: (n,) who submitted; empty where unknown.
+        kind: (n,) type of job, whose speeds a table may tell; empty where unknown.
+        deadline: (n,) absolute seconds; infinite without one.
+        overhead: (n,) seconds without progress, whenever the semantics charge them.
+        success: (n,) probability that an attempt succeeds.
+    """
+
+    id: Texts
+    submit: Floats
+    gpus: Ints
+    iterations: Floats
+    step: Floats
+    user: Texts = field(default_factory=lambda: np.empty(0, str))
+    kind: Texts = field(default_factory=lambda: np.empty(0, str))
+    deadline: Floats = field(default_factory=lambda: np.empty(0))
+    overhead: Floats = field(default_factory=lambda: np.empty(0))
+    success: Floats = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        """Fill in what was left out, and check what cannot be simulated.
+
+        Raises:
+            DataError: columns of different lengths, or jobs that are not in the order of their submission.
+        """
+        n = len(self.id)
+        unknown = {
+            "user": np.full(n, ""), "kind": np.full(n, ""), "deadline": np.full(n, np.inf),
+            "overhead": np.zeros(n), "success": np.ones(n),
+        }  # fmt: skip
+        for name, values in unknown.items():
+            if len(getattr(self, name)) == 0:
+                object.__setattr__(self, name, values)
+        for name in ("submit", "gpus", "iterations", "step", *unknown):
+            if getattr(self, name).shape != (n,):
+                raise DataError(f"jobs: {name} has {getattr(self, name).shape}, expected ({n},)")
+        if n > 1 and (np.diff(self.submit) < 0).any():
+            raise DataError("jobs: not in the order of their submission; sort them by it")
+
+    @property
+    def duration(self) -> Floats:
+        """(n,) seconds alone on the accelerators asked for, of speed 1."""
+        return self.iterations * self.step
+
+    @property
+    def service(self) -> Floats:
+        """(n,) accelerator-seconds."""
+        return self.duration * self.gpus
+
+    def take(self, rows: Ints) -> Jobs:
+        """Some of the jobs, which must stay in order."""
+        columns = {name: getattr(self, name)[rows] for name in self.__dataclass_fields__}
+        return replace(self, **columns)
+
+    @staticmethod
+    def simple(submit: Floats, gpus: Ints, duration: Floats, **columns: np.ndarray) -> Jobs:
+        """Jobs of one iteration each, named by their number."""
+        n = len(submit)
+        floats = (np.asarray(values, float) for values in (submit, np.ones(n), duration))
+        first, iterations, step = floats
+        return Jobs(np.arange(n).astype(str), first, np.asarray(gpus, np.int64), iterations, step, **columns)

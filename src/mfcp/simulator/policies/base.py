@@ -1,0 +1,104 @@
+"""The family of scheduling policies, and what a policy sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from mfcp.arrays import Floats, Ints
+from mfcp.errors import SettingsError
+from mfcp.registry import Registered
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.jobs import Jobs
+
+Skip = Literal["any", "nobody", "backfill"]
+
+
+@dataclass(frozen=True)
+class View:
+    """What a policy knows of the jobs: never how long they will really take.
+
+    Attributes:
+        submit: (n,) seconds.
+        gpus: (n,) accelerators.
+        expected: (n,) seconds that a job is believed to take; NaN where unknown.
+        deadline: (n,) absolute seconds.
+        cluster: where they run.
+        history: accelerator-seconds of earlier jobs, for policies that need their distribution.
+    """
+
+    submit: Floats
+    gpus: Ints
+    expected: Floats
+    deadline: Floats
+    cluster: Cluster
+    history: Floats
+
+    @staticmethod
+    def of(jobs: Jobs, cluster: Cluster, expected: Floats, history: Floats | None = None) -> View:
+        """Of jobs with these expected durations; `history` is the expected service of the jobs themselves if None."""
+        known = expected[~np.isnan(expected)]
+        own = known * jobs.gpus[~np.isnan(expected)] if history is None else history
+        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, own)
+
+
+class Policy(Registered):
+    """A scheduling policy: its fields are its settings."""
+
+    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ()
+
+    def check(self, view: View) -> None:
+        """What it uses must be known.
+
+        Raises:
+            SettingsError: it is not.
+        """
+        if "expected" in self.uses and np.isnan(view.expected).any():
+            raise SettingsError(f"policy '{self.name}' needs expected durations; choose a belief other than 'nothing'")
+        if "deadline" in self.uses and np.isinf(view.deadline).all():
+            raise SettingsError(f"policy '{self.name}' needs deadlines; the trace has no column deadline")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The order of jobs: by (rank of the level, value + weight × seconds believed to be left), least first.
+
+    A job's level is how many of `limits` its attained service, accelerators × seconds, has reached. Levels change
+    while a job runs; the clock makes an event of it.
+
+    Attributes:
+        value: (n,).
+        weight: (n,), or one for all.
+        limits: (L,) accelerator-seconds, ascending.
+        rank: (L + 1,) of each level; ascending if None.
+    """
+
+    value: Floats
+    weight: Floats | float = 0.0
+    limits: Floats = field(default_factory=lambda: np.empty(0))
+    rank: Floats | None = None
+
+
+class Ordering(Policy):
+    """Jobs by a key: those that come first run, as far as they fit."""
+
+    preempts: ClassVar[bool] = False
+    skip: Skip = "any"
+    asks: ClassVar[bool] = False  # whether `values` is to be called at every event
+
+    def keys(self, view: View) -> Keys:
+        """The order, before the first event."""
+        raise NotImplementedError
+
+    def values(self, view: View, now: float, active: Ints, left: Floats) -> Floats:
+        """Of policies that ask: `value` of the active jobs now.
+
+        Args:
+            view: all jobs.
+            now: seconds.
+            active: (k,) which wait or run.
+            left: (k,) seconds that they are believed to need.
+        """
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Policies that order jobs by a key."""

@@ -1,0 +1,26 @@
+"""Least attained service."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from mfcp.simulator.policies.base import Keys, Ordering, View
+
+
+class Las(Ordering):
+    """Jobs by the service that they have had, in levels; inside a level by submission; preemptive.
+
+    It knows nothing of durations. Source: discretised two-dimensional LAS of Gu et al., "Tiresias", NSDI 2019, without
+    promotion.
+    """
+
+    name: ClassVar[str] = "las"
+    preempts: ClassVar[bool] = True
+    limits: tuple[float, ...] = Field((600.0, 3600.0, 21600.0, 129600.0), description="accelerator-seconds, ascending")
+
+    def keys(self, view: View) -> Keys:
+        """By level, then by submission."""
+        return Keys(view.submit, limits=np.array(self.limits))

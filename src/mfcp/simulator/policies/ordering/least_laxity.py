@@ -1,0 +1,19 @@
+"""Least laxity first."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from mfcp.simulator.policies.base import Keys, Ordering, View
+
+
+class LeastLaxity(Ordering):
+    """Jobs by deadline minus the time that they are believed to need still; preemptive."""
+
+    name: ClassVar[str] = "least_laxity"
+    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected", "deadline")
+    preempts: ClassVar[bool] = True
+
+    def keys(self, view: View) -> Keys:
+        """The laxity, but for the present time, which is the same for all."""
+        return Keys(view.deadline, -1.0)

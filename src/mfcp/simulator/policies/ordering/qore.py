@@ -1,0 +1,38 @@
+"""The queue order of Qore-DL."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from mfcp.arrays import Floats, Ints
+from mfcp.simulator.policies.base import Keys, Ordering, View
+
+
+class Qore(Ordering):
+    """Urgent jobs first; large ones first while the cluster is lightly loaded, small ones first otherwise.
+
+    Eqs. (8) and (9) of Hua et al., "Qore-DL", J. Systems Architecture 130 (2022), with the share of accelerators that a
+    job asks for as its requirement. Light means that all active jobs together fit. Overdue jobs come first, the most
+    overdue before the others.
+    """
+
+    name: ClassVar[str] = "qore"
+    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("deadline",)
+    preempts: ClassVar[bool] = True
+    asks: ClassVar[bool] = True
+
+    def keys(self, view: View) -> Keys:
+        """Unknown before the first event."""
+        return Keys(np.zeros(len(view.submit)))
+
+    def values(self, view: View, now: float, active: Ints, left: Floats) -> Floats:
+        """The priority with its sign turned."""
+        available = view.deadline[active] - now
+        share = view.gpus[active] / view.cluster.accelerators
+        light = view.gpus[active].sum() <= view.cluster.accelerators
+        with np.errstate(divide="ignore", invalid="ignore"):
+            priority = share / available if light else 1.0 / (available * share)
+        overdue = 1e12 - available  # before all others
+        return -np.where(available > 0, priority, overdue)

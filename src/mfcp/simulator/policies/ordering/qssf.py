@@ -1,0 +1,21 @@
+"""Quasi-shortest service first."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from mfcp.simulator.policies.base import Keys, Ordering, View
+
+
+class Qssf(Ordering):
+    """Jobs by their expected accelerator-seconds; who runs is not stopped. Meant for the belief `history`.
+
+    Source: Hu et al., "Characterization and prediction of deep learning workloads", SC 2021 (Helios).
+    """
+
+    name: ClassVar[str] = "qssf"
+    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+
+    def keys(self, view: View) -> Keys:
+        """By expected service."""
+        return Keys(view.expected * view.gpus)

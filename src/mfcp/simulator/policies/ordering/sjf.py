@@ -1,0 +1,18 @@
+"""Shortest job first."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from mfcp.simulator.policies.base import Keys, Ordering, View
+
+
+class Sjf(Ordering):
+    """Jobs by their expected duration; who runs is not stopped."""
+
+    name: ClassVar[str] = "sjf"
+    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+
+    def keys(self, view: View) -> Keys:
+        """By expected duration."""
+        return Keys(view.expected)
