@@ -20,7 +20,8 @@ WAY = {
 CAPTIONS = {
     "cli": "the command mfcp", "commands": "one file per sub-command", "stages": "one file per DVC stage",
     "paper": "the study; measured training runs", "platform": "a platform that trains, decides and promotes",
-    "simulator": "jobs inside a cluster", "release": "one trained method on all clusters", "settings": "params.yaml; MLflow",
+    "simulator": "jobs inside a cluster", "release": "one trained method on all clusters",
+    "settings": "params.yaml; MLflow",
     "evaluation": "metrics, comparisons, figures", "methods": "how predictors are trained",
     "rules": "predictions, decisions, settings and splits", "data": "logs, and the task pool made of them",
     "emulator": "a platform that writes logs", "matching": "the solvers; graphs, features, seconds",

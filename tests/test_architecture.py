@@ -67,4 +67,5 @@ def test_the_page_tells_of_every_family_that_has_a_folder() -> None:
         "Engine",
         "Source",
         "Ordering",
+        "Shares",
     }

@@ -48,6 +48,7 @@ LAYERS = {
     "mfcp.simulator": (
         {"clocks", "cluster", "jobs", "semantics"},
         {"beliefs", "outcome", "policies"},
+        {"ordering_run", "sharing_run"},
         {"simulation"},
     ),
     "mfcp.platform": (

@@ -7,17 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfcp.registry import import_members
 from mfcp.simulator.beliefs import Nothing, RelativeError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.policies.base import Policy
-from mfcp.simulator.semantics import PRESETS
-from mfcp.simulator.simulation import simulate
+from mfcp.simulator.policies.base import Ordering, Policy
+from mfcp.simulator.semantics import PRESETS, Events
+from mfcp.simulator.simulation import import_policies, simulate
 
-import_members("mfcp.simulator.policies.ordering")
+import_policies()
 POLICIES = sorted(Policy.members)
+ORDERINGS = [name for name in POLICIES if issubclass(Policy.members[name], Ordering)]
 CLUSTERS = st.sampled_from(["8", "2x8", "8x2"])
+SHARES = [name for name in POLICIES if name not in ORDERINGS]
+EVENTS = sorted(name for name, terms in PRESETS.items() if isinstance(terms, Events))
+every_ordering = pytest.mark.parametrize("name", ORDERINGS)
 every_policy = pytest.mark.parametrize("name", POLICIES)
 
 
@@ -39,15 +42,13 @@ def in_use(log):
     return change.groupby(log["time_s"]).sum().cumsum()
 
 
-@every_policy
+@every_ordering
 @settings(max_examples=8, deadline=None)
-@given(
-    seed=st.integers(0, 10_000), cluster=st.sampled_from(["8", "2x8", "8x2"]), rules=st.sampled_from(sorted(PRESETS))
-)
-def test_capacity_gangs_and_all_jobs(name, seed, cluster, rules):
+@given(seed=st.integers(0, 10_000), cluster=st.sampled_from(["8", "2x8", "8x2"]), terms=st.sampled_from(EVENTS))
+def test_capacity_gangs_and_all_jobs(name, seed, cluster, terms):
     """Capacity is never exceeded, a job has all its accelerators or none, nobody is lost or ends too early."""
     jobs, place = drawn(seed, success=0.8), Cluster.parse(cluster)
-    outcome = simulate(jobs, place, Policy.build(name), semantics=PRESETS[rules], seed=seed, retries=40)
+    outcome = simulate(jobs, place, Policy.build(name), semantics=PRESETS[terms], seed=seed, retries=40)
     used = in_use(outcome.log)
     assert used.max() <= place.accelerators
     assert used.iloc[-1] == 0
@@ -62,8 +63,7 @@ def test_capacity_gangs_and_all_jobs(name, seed, cluster, rules):
 @every_policy
 def test_the_same_seed_gives_the_same_log(name):
     first, second = (
-        simulate(drawn(3, success=0.9), Cluster.parse("8"), Policy.build(name), belief=RelativeError(), seed=5).log
-        for _ in range(2)
+        simulate(drawn(3), Cluster.parse("8"), Policy.build(name), belief=RelativeError(), seed=5).log for _ in range(2)
     )
     assert first.equals(second)
 
@@ -74,7 +74,22 @@ def test_one_job_takes_its_duration(name):
     assert simulate(jobs, Cluster.parse("8"), Policy.build(name)).jct.tolist() == [100.0]
 
 
-@every_policy
+@pytest.mark.parametrize("name", [name for name in SHARES if not Policy.members[name].strict])
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_shares_keep_capacity_and_lose_nobody(name, seed):
+    jobs = drawn(seed, n=25)
+    cluster = Cluster.parse("a:8,b:8")
+    speed = np.random.default_rng(seed).uniform(0.5, 2, (25, 2))
+    outcome = simulate(jobs, cluster, Policy.build(name), speed=speed)
+    used = in_use(outcome.log)
+    assert used.max() <= 16
+    assert used.iloc[-1] == 0
+    assert not np.isnan(outcome.finished).any()
+    assert (outcome.executed >= jobs.duration / speed.max(axis=1) * (1 - 1e-9)).all()
+
+
+@every_ordering
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_nothing_idles_while_a_job_that_fits_waits(name, seed):

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from mfcp.registry import import_members
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
-from mfcp.simulator.simulation import simulate
+from mfcp.simulator.simulation import import_policies, simulate
 
-import_members("mfcp.simulator.policies.ordering")
+import_policies()
 
 
 def test_metrics():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Floats, Ints
+from mfcp.simulator.clocks import rounds
+from mfcp.simulator.clocks.state import EVENTS, HEAP_STEPS, KINDS, LOGGED, RANKED, Log, State
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 
@@ -24,7 +25,8 @@ class Outcome:
         executed: (n,) seconds on accelerators, all attempts and overheads.
         lost: (n,) accelerator-seconds of failed attempts.
         stops: (n,) preemptions.
-        log: a row per happening: `time_s`, `job` (row of the job), `event`, `gpus`, `node` (the first; -1 for none).
+        log: a row per happening: `time_s`, `job` (row of the job), `event`, `gpus`, `node` (the first; -1 for
+            none; in rounds, the type).
         work: how much a run did: events, steps in the heap, ranked jobs.
     """
 
@@ -64,22 +66,25 @@ class Outcome:
         }
 
     @staticmethod
-    def of(jobs: Jobs, cluster: Cluster, state: Any, log: Any) -> Outcome:
-        """From the columns of a clock."""
-        from mfcp.simulator.clocks.state import EVENTS, HEAP_STEPS, KINDS, LOGGED, RANKED
-
-        used = int(state.counts[LOGGED])
-        rows = pd.DataFrame(
-            {
-                "time_s": log.time[:used],
-                "job": log.job[:used],
-                "event": np.array(KINDS)[log.kind[:used]],
-                "gpus": log.gpus[:used],
-                "node": log.node[:used],
-            }
-        )
+    def of_events(jobs: Jobs, cluster: Cluster, state: State, log: Log) -> Outcome:
+        """From the columns of the clock of events."""
         names = {"events": EVENTS, "heap_steps": HEAP_STEPS, "ranked": RANKED}
         return Outcome(
-            jobs, cluster, state.started, state.finished, state.executed, state.lost, state.stops, rows,
-            {name: int(state.counts[k]) for name, k in names.items()},
+            jobs, cluster, state.started, state.finished, state.executed, state.lost, state.stops,
+            _frame(log, int(state.counts[LOGGED])), {name: int(state.counts[k]) for name, k in names.items()},
         )  # fmt: skip
+
+    @staticmethod
+    def of_rounds(jobs: Jobs, cluster: Cluster, ledger: rounds.Ledger, log: Log) -> Outcome:
+        """From the columns of the clock of rounds."""
+        names = {"rounds": rounds.ROUNDS, "resets": rounds.RESETS}
+        return Outcome(
+            jobs, cluster, ledger.started, ledger.finished, ledger.executed, np.zeros(len(jobs.id)), ledger.stops,
+            _frame(log, int(ledger.counts[rounds.LOGGED])), {name: int(ledger.counts[k]) for name, k in names.items()},
+        )  # fmt: skip
+
+
+def _frame(log: Log, used: int) -> pd.DataFrame:
+    order = np.argsort(log.time[:used], kind="stable")
+    columns = {"time_s": log.time, "job": log.job, "event": np.array(KINDS)[log.kind[:used]], "gpus": log.gpus}
+    return pd.DataFrame({name: values[:used][order] for name, values in (columns | {"node": log.node}).items()})

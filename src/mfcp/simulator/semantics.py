@@ -1,4 +1,4 @@
-"""What an event, a start or a move costs, and how ties end: a value, with a preset per group whose numbers we check."""
+"""What passes time, and what an event, a start or a move costs: values, with presets of published simulators."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.errors import SettingsError
 
 
-class Semantics(BaseModel):
-    """Terms of a clock of events that are not the policy's. Published results differ by 5 to 30 % by these alone."""
+class Events(BaseModel):
+    """A clock of events. Published results differ by 5 to 30 % by such terms alone."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     charge: Literal["resumes", "starts", "every event"] = Field(
@@ -27,12 +27,25 @@ class Semantics(BaseModel):
     whole_limits: bool = Field(False, description="limits of levels in whole seconds of a job")
 
 
+class Rounds(BaseModel):
+    """A clock of rounds; a round ends with its last job, and until then what is free stays idle."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    round_s: float = Field(360.0, gt=0, description="seconds that a job may run before it is decided again")
+    reset_s: float = Field(1920.0, ge=0, description="least seconds between two computations of shares")
+    cut_s: float = Field(0.0, ge=0, description="seconds that a job loses of a whole round if it did not run before")
+
+
+Semantics = Events | Rounds
+
 PRESETS: dict[str, Semantics] = {
-    "plain": Semantics(),
+    "plain": Events(),
     # Zhao et al., SIGCOMM 2022 (Muri): whoever causes an event, every running job pays.
-    "muri": Semantics(
+    "muri": Events(
         charge="every event", end_has_charge=False, moves="anywhere", ties="kept", demoted="last", whole_limits=True
     ),
+    "gavel": Rounds(),  # Narayanan et al., OSDI 2020
+    "shockwave": Rounds(round_s=120.0, reset_s=1000.0, cut_s=20.0),  # Zheng et al., NSDI 2023
 }
 
 

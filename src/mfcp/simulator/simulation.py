@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mfcp.arrays import Floats
-from mfcp.errors import DataError
+from mfcp.errors import DataError, SettingsError
+from mfcp.registry import import_members
 from mfcp.simulator.beliefs import Belief, Oracle
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.ordering_run import run_ordering
 from mfcp.simulator.outcome import Outcome
-from mfcp.simulator.policies.base import Keys, Ordering, View
-from mfcp.simulator.semantics import PRESETS, Semantics
+from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
+from mfcp.simulator.semantics import PRESETS, Events, Rounds, Semantics
+from mfcp.simulator.sharing_run import run_sharing
 
-SKIPS = {"any": 0, "nobody": 1, "backfill": 2}
-FITS = {"first": 0, "best": 1, "fastest": 2}
+FAMILIES = ("mfcp.simulator.policies.ordering", "mfcp.simulator.policies.sharing")
+
+
+def import_policies() -> None:
+    """Make every policy known by name."""
+    for package in FAMILIES:
+        import_members(package)
 
 
 def simulate(
     jobs: Jobs,
     cluster: Cluster,
-    policy: Ordering,
+    policy: Policy,
     *,
-    semantics: Semantics = PRESETS["plain"],
+    semantics: Semantics | None = None,
     belief: Belief = Oracle(),  # noqa: B008 - frozen
     speed: Floats | None = None,
     placement: str = "first",
@@ -37,68 +43,35 @@ def simulate(
         jobs: what is submitted, and what is true of it.
         cluster: where they run.
         policy: which job runs when.
-        semantics: what events cost.
+        semantics: what passes time and what things cost; `plain` or `gavel` of `PRESETS` if None, as the policy needs.
         belief: what the policy knows of durations.
         speed: (n, K) of each job on each type of accelerator, 0 where it does not run; all 1 if None.
-        placement: which node of those with room a job takes: the `first`, the `best` fit, or the `fastest`.
+        placement: which node of those with room a job takes: the `first`, the `best` fit, or the `fastest`; not in
+            rounds.
         retries: how often a failed job starts again from nothing; after that it is given up.
-        seed: of beliefs and failures.
+        seed: of beliefs, failures and whatever a policy draws.
 
     Returns:
         Who started and ended when, and everything that happened.
 
     Raises:
-        DataError: a job that the cluster can never run.
-        SettingsError: the policy lacks what it uses.
+        DataError: a job that the cluster can never run, or failures in rounds.
+        SettingsError: the policy lacks what it uses, or does not fit the semantics.
     """
-    from mfcp.simulator.clocks import events, state
-
     speeds = np.ones((len(jobs.id), len(cluster.types))) if speed is None else speed
     _check_fits(jobs, cluster, speeds)
     streams = np.random.SeedSequence(seed).spawn(2)
     expected = belief.durations(jobs, np.random.default_rng(streams[0]))
     view = View.of(jobs, cluster, expected)
     policy.check(view)
-    work = state.Work(
-        jobs.submit, jobs.gpus, jobs.iterations, jobs.step, speeds,
-        _failures(jobs, retries, np.random.default_rng(streams[1])), jobs.overhead,
-    )  # fmt: skip
-    ranking, terms = _ranking(jobs, policy.keys(view), expected), _terms(semantics, policy, placement)
-    nodes = state.Nodes(cluster.size, cluster.type, cluster.size.copy())
-    now = state.fresh_state(work, cluster.accelerators)
-    log = state.fresh_log(8 * len(jobs.id) + 64)
-    while (code := events.run(work, ranking, terms, nodes, now, log, policy.asks)) != events.FINISHED_ALL:
-        if code == events.LOG_FULL:
-            log = _longer(log, int(now.counts[state.LOGGED]))
-            continue
-        active = now.order[: now.counts[state.ORDERED]]
-        active = active[now.status[active] != state.DONE]
-        left = events.believed(work, ranking, now, active)
-        ranking.value[active] = policy.values(view, float(now.clock[0]), active, left)
-        events.decide(work, ranking, terms, nodes, now, log)
-    return Outcome.of(jobs, cluster, now, log)
-
-
-def _ranking(jobs: Jobs, keys: Keys, expected: Floats) -> Any:
-    from mfcp.simulator.clocks.state import Ranking
-
-    known = np.where(np.isnan(expected), jobs.duration, expected)  # of no use to a policy that does not ask for it
-    weight = np.broadcast_to(np.float64(keys.weight), len(jobs.id)).astype(float)
-    rank = np.arange(len(keys.limits) + 1.0) if keys.rank is None else keys.rank.astype(float)
-    offset = (known - jobs.duration) / jobs.step
-    return Ranking(keys.value.astype(float), weight, offset, keys.limits.astype(float), rank)
-
-
-def _terms(semantics: Semantics, policy: Ordering, placement: str) -> Any:
-    from mfcp.simulator.clocks.state import Terms
-
-    return Terms(
-        preempts=policy.preempts, charges_every_event=semantics.charge == "every event",
-        first_is_free=semantics.charge == "resumes", end_has_charge=semantics.end_has_charge,
-        whole_limits=semantics.whole_limits, demoted_last=semantics.demoted == "last",
-        running_first=semantics.running_first, by_submission=semantics.ties == "submission",
-        sticky=semantics.moves == "stays", skip=SKIPS[policy.skip], fit=FITS[placement],
-    )  # fmt: skip
+    if isinstance(policy, Ordering) and isinstance(terms := semantics or PRESETS["plain"], Events):
+        left = _failures(jobs, retries, np.random.default_rng(streams[1]))
+        return run_ordering(jobs, cluster, policy, terms, view, speeds, left, placement)
+    if isinstance(policy, Shares) and isinstance(rounds := semantics or PRESETS["gavel"], Rounds):
+        if (jobs.success < 1).any():
+            raise DataError("jobs that may fail cannot run in rounds; choose an ordering policy, or leave success out")
+        return run_sharing(jobs, cluster, policy, rounds, view, speeds, seed)
+    raise SettingsError(f"policy '{policy.name}' does not run under {type(semantics).__name__.lower()}; leave them out")
 
 
 def _check_fits(jobs: Jobs, cluster: Cluster, speed: Floats) -> None:
@@ -118,13 +91,3 @@ def _failures(jobs: Jobs, retries: int, rng: np.random.Generator) -> Floats:
     fails = rng.random(shape) >= jobs.success[:, None]
     left: Floats = np.where(fails, jobs.iterations[:, None] * rng.random(shape), -1.0)
     return left
-
-
-def _longer(log: Any, used: int) -> Any:
-    """The same log with twice the room."""
-    from mfcp.simulator.clocks.state import fresh_log
-
-    longer = fresh_log(2 * len(log.time))
-    for new, old in zip(longer, log, strict=True):
-        new[:used] = old[:used]
-    return longer

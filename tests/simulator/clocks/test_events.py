@@ -6,14 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.plain_simulator import plain_simulate
-from mfcp.registry import import_members
 from mfcp.simulator.beliefs import RelativeError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Ordering, Policy
-from mfcp.simulator.simulation import simulate
+from mfcp.simulator.simulation import import_policies, simulate
 
-import_members("mfcp.simulator.policies.ordering")
+import_policies()
 COMPILED = sorted(name for name, member in Policy.members.items() if issubclass(member, Ordering) and not member.asks)
 
 

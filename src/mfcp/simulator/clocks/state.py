@@ -165,3 +165,11 @@ def fresh_state(work: Work, accelerators: int) -> State:
 def fresh_log(capacity: int) -> Log:
     """Room for so many events."""
     return Log(np.empty(capacity), *(np.empty(capacity, np.int64) for _ in range(4)))
+
+
+def longer_log(log: Log, used: int) -> Log:
+    """The same log with twice the room."""
+    longer = fresh_log(2 * len(log.time))
+    for new, old in zip(longer, log, strict=True):
+        new[:used] = old[:used]
+    return longer

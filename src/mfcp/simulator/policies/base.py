@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -101,4 +102,52 @@ class Ordering(Policy):
             active: (k,) which wait or run.
             left: (k,) seconds that they are believed to need.
         """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a policy of shares sees at a reset: k active jobs and K types of accelerators.
+
+    Attributes:
+        job: (k,) numbers, in order of submission.
+        gpus: (k,) accelerators that each asks for.
+        speed: (k, K) steps per second on them; 0 where the job does not run.
+        left: (k,) steps that are believed to be left.
+        waited: (k,) seconds since submission.
+        isolated: (k,) seconds that the steps done so far would have taken under an equal split.
+        before: (k, K) shares of the last reset; zeros for new jobs.
+        freed: types on which a job has ended since, of the last submitted first.
+        size: (K,) accelerators of each type.
+        random: a stream of the run's seed.
+    """
+
+    job: Ints
+    gpus: Ints
+    speed: Floats
+    left: Floats
+    waited: Floats
+    isolated: Floats
+    before: Floats
+    freed: tuple[int, ...]
+    size: Ints
+    random: Random
+
+    @property
+    def equal_split(self) -> Floats:
+        """(k,) steps per second if every job had the same share of every type."""
+        part = self.size / max(len(self.job), 1) / self.gpus[:, None]
+        part = part / np.maximum(part.sum(axis=1, keepdims=True), 1.0)
+        split: Floats = (self.speed * part).sum(axis=1)
+        return split
+
+
+class Shares(Policy):
+    """How the time on types of accelerators is shared: solved at resets, followed in rounds."""
+
+    blind: ClassVar[bool] = False  # ignores types: the order in which they are filled is drawn every round
+    strict: ClassVar[bool] = False  # a job without a share on a type does not fill a gap there
+
+    def solve(self, moment: Moment) -> Floats:
+        """(k, K) shares of time, each in [0, 1], of a job at most 1 in all, of a type at most what it has."""
         raise NotImplementedError

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from mfcp.registry import import_members
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy, View
+from mfcp.simulator.simulation import import_policies
 
 
 def values(gpus, deadline, now, capacity):
-    import_members("mfcp.simulator.policies.ordering")
+    import_policies()
     jobs = Jobs.simple(np.zeros(len(gpus)), gpus, np.ones(len(gpus)), deadline=np.array(deadline, float))
     view = View.of(jobs, Cluster.parse(str(capacity)), jobs.duration)
     return Policy.build("qore").values(view, now, np.arange(len(gpus)), jobs.duration)

@@ -1,0 +1,1 @@
+"""Policies that share the time on types of accelerators."""

@@ -1,0 +1,46 @@
+"""AlloX: jobs to places in the queues of devices."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+from scipy.optimize import linear_sum_assignment
+
+from mfcp.arrays import Floats
+from mfcp.simulator.policies.base import Moment, Shares
+
+
+class Allox(Shares):
+    """Jobs of one accelerator to (device, place from the end) by least sum of completion times; who runs stays.
+
+    A job at place p from the end of a device's queue delays p jobs, itself among them, by the time that it needs there
+    (Bruno, Coffman and Sethi, 1974). Only the head of each queue is given its device; the rest is decided again. Le et
+    al., "AlloX", EuroSys 2020, with all waiting jobs (alpha = 1) or the part that has waited longest.
+    """
+
+    name: ClassVar[str] = "allox"
+    alpha: float = Field(1.0, gt=0, le=1, description="part of the waiting jobs that is planned, the oldest")
+
+    def solve(self, moment: Moment) -> Floats:
+        """One assignment problem."""
+        share = moment.before.copy()
+        waiting = np.flatnonzero(~share.any(axis=1))
+        waiting = waiting[: max(1, int(self.alpha * len(waiting)))]  # in order of submission
+        free = np.maximum(moment.size - moment.gpus @ (share > 0), 0)
+        device = np.repeat(np.arange(len(free)), free)
+        if len(waiting) == 0 or len(device) == 0:
+            return share
+        with np.errstate(divide="ignore"):
+            need = moment.left[waiting, None] / moment.speed[waiting][:, device]
+        need = np.where(np.isfinite(need), need, 1e12)
+        place = np.arange(1, len(waiting) + 1)
+        cost = (place[:, None] * need[:, None, :]).reshape(len(waiting), -1)
+        rows, columns = linear_sum_assignment(cost + moment.waited[waiting, None])
+        behind, where = np.divmod(columns, len(device))
+        for i in np.argsort(-behind, kind="stable"):  # the head of a queue is furthest from its end
+            if device[where[i]] >= 0:
+                share[waiting[rows[i]], device[where[i]]] = 1.0
+                device[where[i]] = -1
+        return share
