@@ -47,9 +47,9 @@ LAYERS = {
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
         {"clocks", "cluster", "jobs", "semantics"},
-        {"beliefs", "outcome", "policies"},
-        {"ordering_run", "sharing_run"},
-        {"simulation"},
+        {"beliefs", "outcome", "policies", "traces"},
+        {"comparing", "explaining", "ordering_run", "sharing_run"},
+        {"simulation", "timeline"},
     ),
     "mfcp.platform": (
         {"state"},

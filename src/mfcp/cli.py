@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mfcp.commands import benchmark, calibrate, capture, match, paper, platform, profile, serve, solve, table
+from mfcp.commands import benchmark, calibrate, capture, match, paper, platform, profile, serve, simulate, solve, table
 from mfcp.errors import guarded
 
-COMMANDS = (benchmark, solve, match, capture, calibrate, profile, paper, platform, serve, table)
+COMMANDS = (benchmark, solve, match, capture, calibrate, profile, paper, platform, serve, simulate, table)
 
 
 def main(arguments: list[str] | None = None) -> None:

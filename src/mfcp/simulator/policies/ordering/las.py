@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,7 +11,7 @@ from mfcp.simulator.policies.base import Keys, Ordering, View
 
 
 class Las(Ordering):
-    """Jobs by the service that they have had, in levels; inside a level by submission; preemptive.
+    """Jobs by the service that they have had, in levels; preemptive.
 
     It knows nothing of durations. Source: discretised two-dimensional LAS of Gu et al., "Tiresias", NSDI 2019, without
     promotion.
@@ -21,6 +21,11 @@ class Las(Ordering):
     preempts: ClassVar[bool] = True
     limits: tuple[float, ...] = Field((600.0, 3600.0, 21600.0, 129600.0), description="accelerator-seconds, ascending")
 
+    within: Literal["submission", "entry"] = Field(
+        "submission", description="order inside a level; by entry, under semantics that keep the order of equal keys"
+    )
+
     def keys(self, view: View) -> Keys:
-        """By level, then by submission."""
-        return Keys(view.submit, limits=np.array(self.limits))
+        """By level, then as `within` says."""
+        value = view.submit if self.within == "submission" else np.zeros(len(view.submit))
+        return Keys(value, limits=np.array(self.limits))

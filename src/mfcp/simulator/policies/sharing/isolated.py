@@ -14,6 +14,7 @@ class Isolated(Shares):
     """Every job has the same share of every type, whatever the others need: what finish-time fairness divides by."""
 
     name: ClassVar[str] = "isolated"
+    blind: ClassVar[bool] = True
 
     def solve(self, moment: Moment) -> Floats:
         """The split, at most one in all."""

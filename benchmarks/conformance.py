@@ -1,0 +1,51 @@
+"""`python benchmarks/conformance.py --data DIR`: their number, ours and the difference, per set of published results.
+
+DIR holds a folder per set, each with its inputs and `expected.json`. A set whose folder is missing is skipped, and so
+is a policy that `mfcp.simulator` does not have; both are told. The exit code is 1 if a number that has a bound is
+outside of it without a cause that is named here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.published import gavel, muri
+from benchmarks.published.results import Number, outside, summary
+
+SETS: dict[str, Callable[[Path, float], list[Number]]] = {"muri": muri.numbers, "gavel_sim": gavel.numbers}
+
+
+def main() -> None:
+    """Run the sets, print their tables and the count."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the published sets")
+    parser.add_argument("--only", help="one set")
+    parser.add_argument("--rates", type=float, default=4.8, help="of gavel_sim: up to so many jobs an hour (4.8)")
+    options = parser.parse_args()
+    console, found = Console(width=160), list[Number]()
+    for name, numbers in SETS.items():
+        if options.only not in (None, name):
+            continue
+        if not (options.data / name / "expected.json").exists():
+            console.print(f"{name}: skipped, no such folder")
+            continue
+        own = numbers(options.data / name, options.rates)
+        found += own
+        table = Table("number", "theirs", "ours", "difference", "bound", "", title=name)
+        for each in own:
+            table.add_row(*each.cells())
+        console.print(table)
+    console.print(summary(found))
+    sys.exit(bool(outside(found)))
+
+
+if __name__ == "__main__":
+    main()

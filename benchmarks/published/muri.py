@@ -1,0 +1,61 @@
+"""Muri (Zhao et al., SIGCOMM 2022): orders on 64 GPUs, every event charged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.published.results import Number
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.semantics import preset
+from mfcp.simulator.simulation import import_policies, simulate
+
+BOUNDS = {"srtf": 1e-4, "srsf": 1e-4, "tiresias": 1e-2, "themis": 1e-2}
+LACKING = {"themis": "no policy of shares on the clock of events yet"}
+INTERLEAVING = "packs jobs on shared accelerators; not simulated yet"
+
+
+def numbers(folder: Path, _: float) -> list[Number]:
+    """All published numbers of the traces that are there."""
+    import_policies()
+    expected = json.loads((folder / "expected.json").read_text())
+    factor, limits = (
+        expected["constants"]["iteration_time_factor"], tuple(expected["constants"]["tiresias"]["gpu_seconds_limits"])
+    )  # fmt: skip
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    result = []
+    for row in expected["results"]:
+        policy, trace, metric = row["policy"], row["trace"], row["metric"]
+        what = f"{policy}, {trace}, {metric}"
+        if policy not in ("srtf", "srsf", "tiresias"):
+            result.append(Number(what, row["value"], None, None, LACKING.get(policy, INTERLEAVING)))
+            continue
+        if (policy, trace) not in found:
+            found[policy, trace] = _run(folder, trace, policy, factor, limits)
+        result.append(Number(what, row["value"], found[policy, trace][metric], BOUNDS[policy]))
+    return result
+
+
+def _run(folder: Path, trace: str, policy: str, factor: float, limits: tuple[float, ...]) -> dict[str, float]:
+    jobs = read_jobs(folder, trace, factor)
+    if policy == "tiresias":  # counts accelerators, not nodes; a job keeps the place that it had
+        ordering = Policy.build("las", limits=limits, within="entry")
+        return simulate(jobs, Cluster.parse("64"), ordering, semantics=preset("muri", running_first=True)).metrics()
+    return simulate(jobs, Cluster.parse("8x8"), Policy.build(policy), semantics=preset("muri")).metrics()
+
+
+def read_jobs(folder: Path, trace: str, factor: float) -> Jobs:
+    """A trace with the overhead of each model and number of GPUs."""
+    frame, charges = pd.read_parquet(folder / f"{trace}.parquet"), pd.read_csv(folder / "overheads.csv")
+    known = {(row.num_gpus, row.model): row.overhead_s for row in charges.itertuples()}
+    overhead = [known.get(pair, 10.0) for pair in zip(frame["num_gpus"], frame["model"], strict=True)]
+    return Jobs(
+        frame["job"].to_numpy().astype(str), frame["submit_time_s"].to_numpy(float),
+        frame["num_gpus"].to_numpy(np.int64), frame["iterations"].to_numpy(float),
+        frame["iteration_time_ms"].to_numpy() * factor / 1000, overhead=np.array(overhead, float),
+    )  # fmt: skip

@@ -1,0 +1,230 @@
+"""`mfcp simulate`: a trace of jobs on a cluster, under one policy or several."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mfcp.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from mfcp.simulator.cluster import Cluster
+    from mfcp.simulator.outcome import Outcome
+    from mfcp.simulator.policies.base import Policy
+    from mfcp.simulator.traces.reading import Trace
+
+SHOWN = {
+    "mean_jct_s": "mean JCT [s]", "p95_jct_s": "p95 JCT [s]", "mean_wait_s": "wait [s]", "makespan_s": "makespan [s]",
+    "utilization": "used", "deadlines_met": "met", "preemptions": "stops",
+}  # fmt: skip
+
+
+def add_parser(commands: Any) -> None:
+    """The sub-command and its options."""
+    simulate = commands.add_parser(
+        "simulate",
+        help="what happens inside a cluster: a trace of jobs under scheduling policies",
+        description="Simulates a trace: any Parquet, CSV or JSON Lines table with submission, duration and "
+        "accelerators. Policies are by name, with settings as `las:limits=[600,3600]`. Writes metrics, a table of jobs "
+        "and the log of every policy, and a figure, to OUT.",
+    )
+    simulate.add_argument("--trace", type=Path, required=True, metavar="FILE", help="a row per job")
+    simulate.add_argument("--cluster", required=True, metavar="C", help="64, 8x8 or v100:9x4,k80:36")
+    simulate.add_argument("--policy", required=True, metavar="P,Q,…", help="see docs/simulator.md")
+    simulate.add_argument("--belief", default="oracle", metavar="B", help="of durations: oracle, error:mre=0.25, …")
+    simulate.add_argument("--semantics", metavar="NAME", help="a preset: plain, muri, gavel, shockwave")
+    simulate.add_argument("--placement", choices=("first", "best", "fastest"), default="first", help="of nodes (first)")
+    simulate.add_argument("--seed", type=int, default=0, metavar="S", help="of beliefs and failures (0)")
+    simulate.add_argument("--leave-out", action="store_true", help="leave bad rows out, instead of an error")
+    simulate.add_argument("--check", action="store_true", help="only describe the trace: load, shape, contradictions")
+    simulate.add_argument("--compare", action="store_true", help="the others with the first, job by job")
+    simulate.add_argument("--explain", metavar="JOB", help="why this job waits, and when it is to be expected")
+    simulate.add_argument("--out", type=Path, metavar="DIR", help="results (default: only the table)")
+    simulate.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, check, simulate, tell."""
+    from mfcp.files import output_folder
+    from mfcp.progress import progress
+    from mfcp.simulator.beliefs import Belief
+    from mfcp.simulator.cluster import Cluster
+    from mfcp.simulator.semantics import preset
+    from mfcp.simulator.simulation import simulate
+    from mfcp.simulator.traces.reading import read_trace
+
+    cluster = Cluster.parse(options.cluster)
+    policies = dict(_policies(options.policy))
+    belief = Belief.parse(_spec(options.belief))
+    semantics = preset(options.semantics) if options.semantics else None
+    if options.out:
+        output_folder(options.out)
+    trace = read_trace(options.trace, leave_out=options.leave_out, most=cluster.largest())
+    for note in trace.notes:
+        print(note)
+    if options.check:
+        _print_description(trace, cluster)
+        return
+
+    def run_one(policy: Policy, seed: int) -> Outcome:
+        return simulate(
+            trace.jobs, cluster, policy, semantics=semantics, belief=belief, placement=options.placement, seed=seed
+        )
+
+    outcomes = {}
+    with progress("simulate", len(policies)) as advance:
+        for name, policy in policies.items():
+            outcomes[name] = run_one(policy, options.seed)
+            advance()
+    _print_metrics(outcomes)
+    if options.compare:
+        _print_comparison(outcomes)
+    if options.explain is not None:
+        _print_explanation(trace, outcomes, policies, run_one, options.explain)
+    if options.out:
+        _write(trace, outcomes, options.out)
+
+
+def _policies(text: str) -> Iterator[tuple[str, Policy]]:
+    """Names as given, and policies; commas part them, but not within brackets."""
+    from mfcp.simulator.policies.base import Policy
+    from mfcp.simulator.simulation import import_policies
+
+    import_policies()
+    depth, part, parts = 0, "", []
+    for letter in text + ",":
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            parts.append(part.strip())
+            part = ""
+        else:
+            part += letter
+    for each in parts:
+        yield each, Policy.parse(_spec(each))
+
+
+def _spec(text: str) -> dict[str, Any]:
+    """`name:key=value;key=value` as a mapping with `kind`; values are YAML."""
+    import yaml
+
+    kind, _, rest = text.partition(":")
+    spec: dict[str, Any] = {"kind": kind.strip()}
+    for setting in filter(None, rest.split(";")):
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise SettingsError(f"'{text}': expected NAME or NAME:KEY=VALUE;KEY=VALUE, got '{setting}'")
+        spec[key.strip()] = yaml.safe_load(value)
+    return spec
+
+
+def _print_metrics(outcomes: dict[str, Outcome]) -> None:
+    rows = {name: outcome.metrics() for name, outcome in outcomes.items()}
+    shown = [key for key in SHOWN if any(row[key] == row[key] for row in rows.values())]
+    cells = [[name, *(_text(row[key]) for key in shown)] for name, row in rows.items()]
+    _print_table(["policy", *(SHOWN[key] for key in shown)], cells)
+
+
+def _print_table(titles: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*titles)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _text(value: float) -> str:
+    if value != value:
+        return "-"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.0f}"
+
+
+def _print_description(trace: Trace, cluster: Cluster) -> None:
+    from mfcp.simulator.traces.description import describe_trace
+
+    about = describe_trace(trace.jobs, cluster)
+    plain = [[key, _text(about[key]) if isinstance(about[key], float) else str(about[key])] for key in about
+             if isinstance(about[key], (str, int, float))]  # fmt: skip
+    sizes = [[f"load of jobs with {size}", _text(load)] for size, load in about["load_by_size"].items()]
+    peak = max(about["load_by_hour"])
+    _print_table(["trace", "value"], [*plain, *sizes, ["load of the busiest hour of the day", _text(peak)]])
+    for finding in about["findings"] or ["no contradictions found"]:
+        print(finding)
+
+
+def _print_comparison(outcomes: dict[str, Outcome]) -> None:
+    from mfcp.simulator.comparing import paired_difference, who_waits
+
+    (first, base), *others = outcomes.items()
+    if not others:
+        raise SettingsError("--compare: needs at least two policies")
+    rows = []
+    for name, outcome in others:
+        found = paired_difference(base, outcome)
+        interval = f"[{found['ci_low_s']:+,.0f}, {found['ci_high_s']:+,.0f}]"
+        rows.append([f"{name} - {first}", f"{found['mean_s']:+,.0f}", interval, f"{found['ratio']:.3f}"])
+    _print_table(["mean JCT", "seconds", "95 % interval", "ratio"], rows)
+    for name, outcome in others:
+        waits = who_waits(base, outcome)
+        titles = ["who", "", "jobs", f"waits under {first} [s]", f"under {name} [s]", "change [s]"]
+        cells = [
+            [str(by), str(group), str(jobs), _text(before), _text(after), f"{change:+,.0f}"]
+            for by, group, jobs, before, after, change in waits.itertuples(index=False, name=None)
+        ]
+        _print_table(titles, cells)
+
+
+def _print_explanation(
+    trace: Trace, outcomes: dict[str, Outcome], policies: dict[str, Policy], run_one: Any, job: str
+) -> None:
+    import numpy as np
+
+    from mfcp.simulator.explaining import explain_job
+
+    found = np.flatnonzero(trace.jobs.id == job)
+    if len(found) == 0:
+        raise DataError(f"--explain: no job '{job}' in the trace; the first is '{trace.jobs.id[0]}'")
+    for name, outcome in outcomes.items():
+        told = explain_job(outcome, int(found[0]), partial(run_one, policies[name]))
+        median, low, high = told.interval()
+        print(f"{name}: job {job} is submitted at {told.submit:,.0f} s, starts at {told.started:,.0f} s, ends at "
+              f"{told.finished:,.0f} s, and is taken off {told.stops} times.")  # fmt: skip
+        print(f"  Start under other draws of what is believed: {median:,.0f} s [{low:,.0f}, {high:,.0f}].")
+        if told.instead:
+            ran = ", ".join(f"{who} ({seconds:,.0f})" for who, seconds in told.instead)
+            print(f"  While it waited, {told.free:.1f} accelerators were free on average; it needs "
+                  f"{trace.jobs.gpus[told.job]}. Most accelerator-seconds went to {ran}.")  # fmt: skip
+
+
+def _write(trace: Trace, outcomes: dict[str, Outcome], out: Path) -> None:
+    """Everything to files, each whole or absent."""
+    import pandas as pd
+
+    from mfcp.files import replacing, write_json
+    from mfcp.simulator.timeline import draw_timeline, write_chrome_trace
+
+    metrics = {
+        name: {key: value if value == value else None for key, value in outcome.metrics().items()}
+        | {"work": outcome.work}
+        for name, outcome in outcomes.items()
+    }
+    write_json(out / "metrics.json", metrics)
+    if len(trace.left_out):
+        with replacing(out / "left_out.csv") as path:
+            trace.left_out.to_csv(path, index=False)
+    for name, outcome in outcomes.items():
+        safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+        columns = {"job": outcome.jobs.id, "submit_s": outcome.jobs.submit, "start_s": outcome.started,
+                   "end_s": outcome.finished, "jct_s": outcome.jct, "preemptions": outcome.stops}  # fmt: skip
+        for table, file in ((pd.DataFrame(columns), f"jobs-{safe}.parquet"), (outcome.log, f"log-{safe}.parquet")):
+            with replacing(out / file) as path:
+                table.to_parquet(path, index=False)
+        write_chrome_trace(outcome, out / f"trace-{safe}.json")
+    draw_timeline(outcomes, out / "timeline.png")
+    print(f"wrote {out}")

@@ -1,0 +1,64 @@
+"""A run over time: queue and utilization as a figure, and the log as a Chrome trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mfcp.arrays import Floats
+from mfcp.files import replacing
+from mfcp.simulator.outcome import Outcome
+
+POINTS = 600
+
+
+def over_time(outcome: Outcome, points: int = POINTS) -> tuple[Floats, Floats, Floats]:
+    """Hours; accelerators in use over those there are; jobs that wait: each (points,), right after an instant."""
+    log, moments = outcome.log, np.linspace(0.0, float(np.nanmax(outcome.finished)), points)
+    ends = log["event"].isin(["stopped", "failed", "finished"]).to_numpy()
+    starts, submits = (log["event"] == "started").to_numpy(), (log["event"] == "submitted").to_numpy()
+    back = (log["event"].isin(["stopped", "failed"])).to_numpy()
+    used = np.cumsum(np.where(starts, log["gpus"], 0) - np.where(ends, log["gpus"], 0))
+    queue = np.cumsum(submits.astype(int) + back - starts)
+    at = np.searchsorted(log["time_s"].to_numpy(), moments, side="right") - 1
+    return moments / 3600, used[at] / outcome.cluster.accelerators, queue[at].astype(float)
+
+
+def draw_timeline(outcomes: dict[str, Outcome], path: Path) -> None:
+    """Utilization and queue of one or more policies, one above the other, as PNG."""
+    from mfcp.evaluation import plots
+
+    plt = plots.pyplot()
+    figure, axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")
+    for name, outcome in outcomes.items():
+        hours, used, queue = over_time(outcome)
+        axes[0].plot(hours, used, lw=1.0, label=name)
+        axes[1].plot(hours, queue, lw=1.0, label=name)
+    axes[0].set_ylabel("utilization")
+    axes[0].set_ylim(0, 1.05)
+    axes[1].set_ylabel("jobs that wait")
+    axes[1].set_xlabel("hours")
+    for axis in axes:
+        axis.grid(alpha=0.3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=min(6, len(outcomes)))
+    plots.save(figure, path)
+
+
+def write_chrome_trace(outcome: Outcome, path: Path) -> None:
+    """The stretches in which jobs ran, by first node, for chrome://tracing or ui.perfetto.dev."""
+    from mfcp.simulator.explaining import stretches
+
+    log = outcome.log
+    nodes = log[log["event"] == "started"].sort_values(["job", "time_s"], kind="stable")["node"].to_numpy()
+    rows: list[dict[str, Any]] = []
+    for (job, start, end, gpus), node in zip(stretches(outcome).tolist(), nodes.tolist(), strict=True):
+        name = str(outcome.jobs.id[int(job)])
+        rows.append(
+            {"name": name, "ph": "X", "ts": start * 1e6, "dur": (end - start) * 1e6, "pid": int(node), "tid": int(job),
+             "args": {"gpus": int(gpus), "user": str(outcome.jobs.user[int(job)])}}
+        )  # fmt: skip
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps({"traceEvents": rows, "displayTimeUnit": "ms"}), encoding="utf-8")

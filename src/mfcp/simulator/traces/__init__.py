@@ -1,0 +1,1 @@
+"""Traces of jobs: read from files, checked, described."""

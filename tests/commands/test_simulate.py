@@ -1,0 +1,69 @@
+"""`mfcp simulate` on a small trace."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mfcp.cli import main
+
+
+@pytest.fixture
+def trace(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 120
+    frame = pd.DataFrame({"job": [f"j{k}" for k in range(n)], "submit": np.sort(rng.uniform(0, 4e4, n)),
+                          "duration": np.exp(rng.normal(7, 1, n)), "gpus": rng.choice([1, 4], n)})  # fmt: skip
+    frame.to_csv(tmp_path / "trace.csv", index=False)
+    return tmp_path / "trace.csv"
+
+
+def call(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", *map(str, arguments)])
+    return end.value.code
+
+
+def test_results_of_every_policy(trace, tmp_path, capsys):
+    out = tmp_path / "out"
+    code = call("--trace", trace, "--cluster", "2x4", "--policy", "fifo,las:limits=[600,3600]", "--compare",
+                "--explain", "j40", "--out", out)  # fmt: skip
+    assert code == 0
+    printed = capsys.readouterr().out
+    assert "las:limits=[600,3600] - fifo" in printed
+    assert "fifo: job j40 is submitted at" in printed
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert set(metrics) == {"fifo", "las:limits=[600,3600]"}
+    assert metrics["fifo"]["deadlines_met"] is None
+    jobs = pd.read_parquet(out / "jobs-fifo.parquet")
+    assert metrics["fifo"]["mean_jct_s"] == pytest.approx(jobs["jct_s"].mean())
+    assert {"log-fifo.parquet", "trace-fifo.json", "timeline.png"} <= {path.name for path in out.iterdir()}
+
+
+def test_a_check_describes_and_does_not_run(trace, capsys):
+    assert call("--trace", trace, "--cluster", "8", "--policy", "fifo", "--check") == 0
+    printed = capsys.readouterr().out
+    assert "fingerprint" in printed
+    assert "no contradictions found" in printed
+    assert "JCT" not in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--policy", "magic"), "unknown policy kind 'magic'; known: allox,"),
+        (("--policy", "las:limits"), "expected NAME or NAME:KEY=VALUE;KEY=VALUE, got 'limits'"),
+        (("--policy", "las:limit=[1]"), "limit: unknown key"),
+        (("--policy", "fifo", "--cluster", "2"), "expected a whole number of at least 1 and at most 2"),
+        (("--policy", "fifo", "--semantics", "gavel"), "does not run under rounds"),
+        (("--policy", "fifo", "--belief", "guess"), "unknown belief kind 'guess'"),
+        (("--policy", "fifo", "--compare"), "--compare: needs at least two policies"),
+        (("--policy", "fifo", "--explain", "x"), "--explain: no job 'x' in the trace; the first is 'j0'"),
+        (("--policy", "edf"), "policy 'edf' needs deadlines; the trace has no column deadline"),
+    ],
+)
+def test_bad_input_is_one_line_with_a_remedy(trace, capsys, arguments, message):
+    given = ("--trace", trace, *(() if "--cluster" in arguments else ("--cluster", "8")), *arguments)
+    assert call(*given) == 2
+    assert message in capsys.readouterr().err

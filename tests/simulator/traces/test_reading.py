@@ -1,0 +1,74 @@
+"""Traces from files: names of columns, order, and bad rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mfcp.errors import DataError
+from mfcp.simulator.traces.reading import read_trace
+
+GOOD = {"submit": [5, 0, 9], "duration": [10, 20, 30], "gpus": [1, 2, 4]}
+
+
+def written(tmp_path, content, name="trace.csv"):
+    path = tmp_path / name
+    frame = pd.DataFrame(content)
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("name", ["trace.csv", "trace.parquet"])
+def test_jobs_are_sorted_by_submission_and_start_at_zero(tmp_path, name):
+    content = GOOD | {"user": ["a", None, "b"], "deadline_s": [100, None, 90], "job": ["x", "y", "z"]}
+    trace = read_trace(written(tmp_path, content, name))
+    assert trace.jobs.id.tolist() == ["y", "x", "z"]
+    assert trace.jobs.submit.tolist() == [0, 5, 9]
+    assert trace.jobs.duration.tolist() == [20, 10, 30]
+    assert trace.jobs.deadline.tolist() == [np.inf, 100, 90]
+    assert trace.jobs.user.tolist() == ["", "a", "b"]
+    assert trace.row.tolist() == [2, 1, 3]
+    assert trace.notes == ("rows were not in the order of submission and have been sorted",)
+
+
+def test_other_names_of_columns(tmp_path):
+    content = {"submit_time_s": [7], "duration_s": [1], "num_gpus": [3], "virtual_cluster": ["v"]}
+    jobs = read_trace(written(tmp_path, content)).jobs
+    assert (jobs.submit[0], jobs.gpus[0], jobs.user[0], jobs.id[0]) == (0, 3, "v", "1")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"duration": [10, -3, 30]}, r"row 2: duration is '-3', expected seconds above 0; 1 of 3 rows are bad"),
+        ({"submit": [5, "soon", 9]}, r"row 2: submit is 'soon', expected seconds, 0 or more"),
+        ({"gpus": [1, None, 4]}, r"row 2: gpus is .*, expected a whole number of at least 1"),
+        ({"gpus": [1, 2, 9]}, r"row 3: gpus is '9', expected a whole number of at least 1 and at most 8"),
+        ({"gpus": [1, 2.5, 4]}, r"row 2: gpus is '2.5', expected a whole number"),
+        ({"success": [1, 0, 0.5]}, r"row 2: success is '0.0', expected a probability above 0"),
+        ({"duration": ["inf", 20, 30]}, r"row 1: duration is 'inf'"),
+        ({"job": ["x", "y", "x"]}, r"rows 1 and 3 have the same job 'x'; give every job a name of its own"),
+    ],
+)
+def test_a_bad_row_is_named_with_what_was_expected(tmp_path, change, message):
+    with pytest.raises(DataError, match=message):
+        read_trace(written(tmp_path, GOOD | change), most=8)
+
+
+def test_bad_rows_can_be_left_out(tmp_path):
+    path = written(tmp_path, GOOD | {"duration": [10, -3, 30], "gpus": [1, 0, 4]})
+    trace = read_trace(path, leave_out=True)
+    assert trace.jobs.duration.tolist() == [10, 30]
+    assert trace.left_out[["row", "column", "value"]].values.tolist() == [[2, "duration", "-3"], [2, "gpus", "0"]]
+    assert trace.notes[0] == "2 bad cells: 1 of 3 rows are left out"
+    with pytest.raises(DataError, match="all 3 rows are bad"):
+        read_trace(written(tmp_path, GOOD | {"gpus": [0, 0, 0]}), leave_out=True)
+
+
+def test_files_and_columns_that_are_missing(tmp_path):
+    with pytest.raises(DataError, match=r"none\.csv: expected a file that ends in"):
+        read_trace(tmp_path / "none.csv")
+    with pytest.raises(DataError, match=r"no column for gpus; expected one of num_gpus, gpus, .* got submit, duration"):
+        read_trace(written(tmp_path, {key: GOOD[key] for key in ("submit", "duration")}))
+    (tmp_path / "empty.csv").write_text("submit,duration,gpus\n")
+    with pytest.raises(DataError, match="no rows"):
+        read_trace(tmp_path / "empty.csv")
