@@ -20,6 +20,7 @@ from mfcp.data.pool.splits import describe
 from mfcp.errors import SettingsError
 from mfcp.files import replacing_folder, write_json
 from mfcp.paper.jobs import plan_jobs
+from mfcp.paper.page import publish
 from mfcp.paper.running import alone, processes, run_jobs
 from mfcp.paper.study_file import StudyPlan
 from mfcp.settings import Settings
@@ -152,6 +153,13 @@ def test_a_failing_job_is_named_and_the_others_go_on(tmp_path, monkeypatch, caps
     assert {"comparison-default.png", "comparison-default-ratios.png", "tasks-default.png", "tables.md"} <= set(
         os.listdir(out)
     )
+    publish(out, tmp_path / "docs", tmp_path / "published")
+    assert (
+        "| best | 1.00 (`tsm`) |" in (text := (tmp_path / "docs" / "results.md").read_text()) or "(`bayes`) |" in text
+    )
+    assert "ours over the best baseline is" in text
+    assert "| everything | once | a test |" in (tmp_path / "docs" / "results" / "tables.md").read_text()
+    assert {path.name for path in (tmp_path / "docs" / "results").glob("*.png")} == {"errors.png", "ratios.png"}
 
 
 class Dying(ThreadPoolExecutor):

@@ -13,18 +13,26 @@ def results():
     entry = {
         "data": "default", "value": None, "missing": [], "tables": tables, "best": {"ours": "mfcp_x"},
         "best_ratios": {"penalised_excess": {HELD_OUT: RATIOS}},
+        "chosen_on": {"mfcp_x": 0.2, "tsm": 0.1}, "errors": {HELD_OUT: {"tsm": {"log_time_rms": 0.3}}},
+        "findings": [{"ratios": {HELD_OUT: RATIOS}}],
     }  # fmt: skip
-    later = entry | {"tables": {HELD_OUT: {"mfcp_ad": {RATIO: RATIOS}}}}
+    later = entry | {"tables": {"G": {}, HELD_OUT: {"mfcp_ad": {RATIO: RATIOS}}}, "data": "gavel"}
     goal = dict.fromkeys(("text", "experiment", "data", "value", "metric", "method", "at_most", "p_below"), 1)
     goal |= {"against": "tsm", "met": True, "ratios": {HELD_OUT: RATIOS}, "beyond": {}}
     pool = {"tasks": 9, "families": 3, "clusters": 4, "emulated": ["samples"], "seconds": {"min": 1}}
     return {
         "study": {"baselines": ["tsm"], "ours": ["mfcp_x"], "rounds": 5}, "example": {}, "deviations": [], "speed": [],
         "cpu_seconds": 1.5, "environment": {}, "goals": [goal], "data": {"default": {"pool": pool, "settings": ["A"]}},
+        "headline": {
+            "experiment": "unseen", "rows": {"plain": ["tsm"], "best": ["mfcp_x", "tsm"]},
+            "follows": [{"text": "it is {ratios}"}],
+        },
+        "looked_at": [],
         "experiments": {
             "comparison": {
                 "title": "", "swept": None, "changes": {}, "figure": ["tam"], "entries": [entry, later],
             },
+            "unseen": {"title": "", "swept": None, "changes": {}, "figure": [], "entries": [entry]},
         },
     }  # fmt: skip
 
@@ -47,3 +55,16 @@ def test_held_out_settings_count_where_there_are_some():
     assert held_out_or_all({"pooled": 1}) == 1
     with pytest.raises(KeyError):
         summarise_study({key: value for key, value in results().items() if key != "goals"})
+
+
+def test_the_first_table_takes_the_best_of_several_methods_where_methods_are_chosen():
+    headline = summarise_study(results())["headline"]
+    plain, best = (row["cells"][0] for row in headline["rows"])
+    assert plain == best == {"label": "tsm", "ratio": {"mean": 1.0, "ci_low": None, "ci_high": None}}
+    assert headline["follows"][0]["ratios"]["default"]["mean"] == RATIOS["mean"]
+    assert headline["logs"] == ["default"]
+    assert headline["settings"] == ["A"]
+
+
+def test_logs_of_few_families_are_split_by_source_task():
+    assert summarise_study(results())["data"]["default"]["split_by"] == "source task"

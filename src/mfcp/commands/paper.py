@@ -35,17 +35,17 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--settings", metavar="A,B,…", help="settings; default all")
     parser.add_argument("--workers", type=int, metavar="K", help="processes (default: one a core)")
     parser.add_argument("--scheduler", metavar="URL", help="of a Dask cluster that does the jobs (tcp://HOST:8786)")
-    parser.add_argument("--publish", action="store_true", help="the page to docs, the rest to data/published")
-    parser.add_argument("--page", action="store_true", help="only the page, again, from docs/results/summary.json")
+    parser.add_argument("--publish", action="store_true", help="the pages to docs, the rest to data/published")
+    parser.add_argument("--page", action="store_true", help="only the pages, again, from docs/results/summary.json")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Do the jobs, gather what they found, write and track it."""
-    from mfcp.paper.page import publish, write_page
+    from mfcp.paper.page import publish, write_pages
 
     if options.page:
-        write_page(Path("docs"))
+        write_pages(Path("docs"))
         return
     from mfcp.paper import running
     from mfcp.paper.jobs import plan_jobs

@@ -88,6 +88,45 @@ def draw_summary(summary: dict[str, Any], path: Path) -> None:
     plots.save(figure, path)
 
 
+def draw_errors(summary: dict[str, Any], path: Path) -> None:
+    """Every method a point: its ratio to the baseline against its error of log time, a panel per log.
+
+    Colours are the rules of methods; the page's first rows have their labels. Methods without predicted times are left
+    out, and so is what is worse than twice the baseline.
+
+    Args:
+        summary: see `mfcp.paper.summary.summarise_study`.
+        path: the PNG.
+    """
+    plt = plots.pyplot()
+    experiment, rules = next(iter(summary["ratios"].values())), summary["study"]["rules"]
+    named = {cell["label"] for row in summary["headline"]["rows"] for cell in row["cells"]}
+    logs = [column["data"] for column in experiment["columns"]]
+    colours = {rule: f"C{k}" for k, rule in enumerate(dict.fromkeys(rules.values()))}
+    size = (3.9 * len(logs) + 0.4, 4.3)
+    figure, axes = plt.subplots(1, len(logs), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for k, (axis, log) in enumerate(zip(axes[0], logs, strict=True)):
+        for label, ratios in experiment["rows"].items():
+            mean = 1.0 if label == BASELINE else (ratios[k] or {}).get("mean")
+            error = summary["errors"][log].get(label, {}).get("log_time_rms")
+            if mean is None or error is None or mean > _WIDEST:
+                continue
+            axis.plot(error, mean, "o", ms=5, color=colours[rules[label]], alpha=0.8, mew=0)
+            if label in named:
+                axis.annotate(label, (error, mean), xytext=(4, 3), textcoords="offset points", fontsize=7)
+        axis.axhline(1.0, color="grey", lw=0.8)
+        axis.set_title(log, fontsize=10)
+        axis.set_xlim(left=0.0)
+        axis.set_ylim(bottom=0.0)
+        axis.margins(x=0.15)
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("penalised excess / TSM's")
+    figure.supxlabel("error of log time, rms over pairs of test tasks and clusters (left is better)", fontsize=9)
+    handles = [plt.Line2D([], [], marker="o", ls="", color=colour, label=rule) for rule, colour in colours.items()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=8)
+    plots.save(figure, path)
+
+
 def lines(entries: list[dict[str, Any]], swept: str, rows: list[str], path: Path) -> None:
     """Each method's pooled means over what is swept, with the 95 % interval as a band."""
     plt = plots.pyplot()

@@ -64,6 +64,9 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
             "rounds": settings.rounds, "price": settings.shortfall_price,
             "clusters": plan.base.section("featurize").clusters, "tasks": plan.base.section("matching").tasks,
             "steps": plan.base.section("finetune").steps,
+            "rules": {
+                label: method.rule.name for name in found for label, method in plan.settings(name, None).methods.items()
+            },
         },
         "data": {
             name: {key: info[key] for key in ("pool", "settings", "features")} | {"cpu_seconds": info["cpu_seconds"]}
@@ -79,6 +82,8 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
         ],
         "example": _example(plan),
         "deviations": list(study.deviations),
+        "headline": study.headline.model_dump(mode="json"),
+        "looked_at": [each.model_dump(mode="json") for each in study.looked_at],
         "cpu_seconds": sum(read_json(job.folder(out) / "info.json")["cpu_seconds"] for job in jobs if job.done(out)),
         "environment": {"mfcp": version("mfcp"), **libraries(), "cores": os.cpu_count()},
     }  # fmt: skip
@@ -160,6 +165,7 @@ def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit, excess: dic
         "best": best,
         "best_ratios": _ratios(samples, best[OURS], best[BASELINES], FAIR),
         "goals": _goals(plan, experiment, unit.data, value, samples, best),
+        "findings": _findings(plan, experiment, samples, best),
         "fit": {
             label: {
                 key: float(np.mean([info["fit"][label][key] / info["seeds"] for info in infos]))
@@ -210,6 +216,20 @@ def _goals(
              "ratios": ratios, "beyond": beyond, "met": met(goal, ratios.get(HELD_OUT), beyond.get(HELD_OUT))}
         )  # fmt: skip
     return goals
+
+
+def _findings(
+    plan: StudyPlan, experiment: str, samples: dict[str, Resampled], best: dict[str, str | None]
+) -> list[dict[str, Any]]:
+    """The ratios that the page's sentences are about; none but on the experiment of the headline."""
+    if experiment != plan.study.headline.experiment:
+        return []
+    findings = []
+    for each in plan.study.headline.follows:
+        method, against = (best.get(label, label) for label in (each.method, each.against))
+        ratios = _ratios(samples, method, against, ["penalised_excess"]).get("penalised_excess", {})
+        findings.append({"text": each.text, "method": method, "against": against, "ratios": ratios})
+    return findings
 
 
 def _beyond(goal: Goal, samples: Any, method: str, against: str) -> dict[str, dict[str, Any]]:

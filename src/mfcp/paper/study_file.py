@@ -93,6 +93,33 @@ class HeldOut(BaseModel):
     settings: int = Field(ge=1, description="drawn after all others, of clusters that these have not where possible")
 
 
+class Finding(BaseModel):
+    """A sentence of the page about the ratio of two methods; `{ratios}` in it stands for that ratio on each log."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    text: str = Field(pattern=r"\{ratios\}")
+    method: str = Field(description="a label, or `ours`")
+    against: str = Field(description="a label, or `baselines`")
+
+
+class Headline(BaseModel):
+    """The table and the sentences that open the page."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    experiment: str
+    rows: dict[str, tuple[str, ...]] = Field(description="title → methods; of several, the best one")
+    follows: tuple[Finding, ...] = ()
+
+
+class Looked(BaseModel):
+    """Splits and settings, and how often somebody has read results on them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    at: str
+    times: str
+    what_for: str
+
+
 class Speed(BaseModel):
     """CPU seconds of one training, and what they should stay below."""
 
@@ -126,6 +153,8 @@ class StudyFile(BaseModel):
     held_out: HeldOut
     ceilings: tuple[str, ...] = Field((), description="rows with knowledge that no method has")
     experiments: dict[str, Experiment]
+    headline: Headline
+    looked_at: tuple[Looked, ...] = Field((), description="how often each part of the data has been evaluated")
     example: Example
     goals: tuple[Goal, ...] = ()
     speed: tuple[Speed, ...] = ()
@@ -206,6 +235,7 @@ class StudyPlan:
             for label in (each.method, each.against) if isinstance(each, Goal) else (each.method,):
                 if label not in (*rows, OURS, BASELINES):
                     raise SettingsError(f"{where}: no row '{label}' in {each.experiment}; known: {', '.join(rows)}")
+        self._check_headline(study.headline)
         if study.choice.experiment not in study.experiments:
             raise SettingsError(f"choice.experiment: '{study.choice.experiment}' is no experiment")
         if reported := set(study.choice.seeds) & set(range(study.seeds)):
@@ -219,6 +249,15 @@ class StudyPlan:
                 settings = self.settings(name, value)
                 for section in CHANGEABLE:
                     settings.section(section)
+
+    def _check_headline(self, headline: Headline) -> None:
+        if headline.experiment not in self.study.experiments or self.study.experiments[headline.experiment].sweep:
+            raise SettingsError(f"headline.experiment: '{headline.experiment}' is no experiment, or has a sweep")
+        rows = self.rows(headline.experiment)
+        pairs = [label for each in headline.follows for label in (each.method, each.against)]
+        for label in (*(label for labels in headline.rows.values() for label in labels), *pairs):
+            if label not in (*rows, OURS, BASELINES):
+                raise SettingsError(f"headline: no row '{label}' in {headline.experiment}; known: {', '.join(rows)}")
 
     def _check_view(self, name: str, view: Experiment) -> None:
         """An experiment of another's results can only have its rows, and change nothing."""

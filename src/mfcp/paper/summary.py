@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from mfcp.data.pool.splits import FEWEST_FAMILIES
 from mfcp.evaluation.compare import POOLED
 from mfcp.evaluation.metric_table import BASELINE
 from mfcp.paper.results import HELD_OUT
 from mfcp.paper.study_file import BASELINES, OURS
 
 RATIO = f"vs_{BASELINE}"
+_AS_BASELINE = {"mean": 1.0, "ci_low": None, "ci_high": None}
 
 
 def summarise_study(results: dict[str, Any]) -> dict[str, Any]:
@@ -19,19 +22,51 @@ def summarise_study(results: dict[str, Any]) -> dict[str, Any]:
         results: the content of paper.json, see `mfcp.paper.results.gather`.
 
     Returns:
-        `study`, `example`, `deviations`, `speed`, `goals`, `cpu_seconds` and `environment` as they are in paper.json;
+        `study`, `example`, `deviations`, `looked_at`, `speed`, `goals`, `cpu_seconds` and
+        `environment` as they are in paper.json;
+        `headline`, the rows of the page's first table and the ratios of its sentences, per log;
+        `errors`, per log and method of the first experiment its errors of log time;
         `data`, per log its number of tasks, families and clusters, what is emulated, and the clusters of its settings;
         `ratios`, per experiment its title, its changes of params.yaml and, per method and column, the ratio of its
         penalised excess to the baseline's on held-out settings (on all settings where none is held out).
     """
-    kept = ("study", "example", "deviations", "speed", "cpu_seconds", "environment")
+    kept = ("study", "example", "deviations", "looked_at", "speed", "cpu_seconds", "environment")
     return {
         **{key: results[key] for key in kept},
         "study": results["study"] | {"figure": _drawn(results)},
         "goals": [_goal(goal) for goal in results["goals"]],
         "data": {name: _data(data) for name, data in results["data"].items()},
         "ratios": {name: _ratios(experiment) for name, experiment in results["experiments"].items()},
+        "headline": _headline(results),
+        "errors": {
+            entry["data"]: held_out_or_all(entry["errors"])
+            for entry in next(iter(results["experiments"].values()))["entries"]
+        },
     }
+
+
+def _headline(results: dict[str, Any]) -> dict[str, Any]:
+    """The table and the sentences of the page, from the experiment that the study names."""
+    wanted = results["headline"]
+    entries = results["experiments"][wanted["experiment"]]["entries"]
+    rows = []
+    for title, labels in wanted["rows"].items():
+        cells = []
+        for entry in entries:
+            label = min(labels, key=lambda name: entry["chosen_on"].get(name, math.inf))
+            cells.append(
+                {"label": label, "ratio": _interval(held_out_or_all(entry["tables"])[label].get(RATIO) or _AS_BASELINE)}
+            )
+        rows.append({"title": title, "of": labels, "cells": cells})
+    follows = [
+        {
+            "text": found["text"],
+            "ratios": {entry["data"]: _interval(held_out_or_all(entry["findings"][k]["ratios"])) for entry in entries},
+        }
+        for k, found in enumerate(wanted["follows"])
+    ]
+    settings = sorted({name for entry in entries for name in entry["tables"] if name not in (POOLED, HELD_OUT)})
+    return {"logs": [entry["data"] for entry in entries], "rows": rows, "follows": follows, "settings": settings}
 
 
 def held_out_or_all(tables: dict[str, Any]) -> Any:
@@ -68,7 +103,8 @@ def _interval(value: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _data(data: dict[str, Any]) -> dict[str, Any]:
     pool = {key: data["pool"][key] for key in ("tasks", "families", "clusters", "emulated")}
-    return {**pool, "settings": data["settings"]}
+    split_by = "family" if pool["families"] >= FEWEST_FAMILIES else "source task"
+    return {**pool, "settings": data["settings"], "split_by": split_by}
 
 
 def _ratios(experiment: dict[str, Any]) -> dict[str, Any]:
