@@ -100,12 +100,13 @@ def draw_errors(summary: dict[str, Any], path: Path) -> None:
     """
     plt = plots.pyplot()
     experiment, rules = next(iter(summary["ratios"].values())), summary["study"]["rules"]
-    named = {cell["label"] for row in summary["headline"]["rows"] for cell in row["cells"]}
+    named = {row["of"][0] for row in summary["headline"]["rows"] if len(row["of"]) == 1}
     logs = [column["data"] for column in experiment["columns"]]
     colours = {rule: f"C{k}" for k, rule in enumerate(dict.fromkeys(rules.values()))}
     size = (3.9 * len(logs) + 0.4, 4.3)
     figure, axes = plt.subplots(1, len(logs), figsize=size, sharey=True, squeeze=False, layout="constrained")
     for k, (axis, log) in enumerate(zip(axes[0], logs, strict=True)):
+        taken: list[tuple[float, float]] = []
         for label, ratios in experiment["rows"].items():
             mean = 1.0 if label == BASELINE else (ratios[k] or {}).get("mean")
             error = summary["errors"][log].get(label, {}).get("log_time_rms")
@@ -113,13 +114,15 @@ def draw_errors(summary: dict[str, Any], path: Path) -> None:
                 continue
             axis.plot(error, mean, "o", ms=5, color=colours[rules[label]], alpha=0.8, mew=0)
             if label in named:
-                axis.annotate(label, (error, mean), xytext=(4, 3), textcoords="offset points", fontsize=7)
-        axis.axhline(1.0, color="grey", lw=0.8)
+                near = sum(abs(error - x) < 0.1 and abs(mean - y) < 0.06 for x, y in taken)
+                offset = (4, 3 - 8 * near)
+                axis.annotate(label, (error, mean), xytext=offset, textcoords="offset points", fontsize=7)
+                taken.append((error, mean))
         axis.set_title(log, fontsize=10)
-        axis.set_xlim(left=0.0)
-        axis.set_ylim(bottom=0.0)
-        axis.margins(x=0.15)
+        axis.set_xlim(0.0, 1.15 * max([line.get_xdata()[0] for line in axis.lines], default=1.0))
         axis.grid(alpha=0.3)
+    highest = max([line.get_ydata()[0] for axis in axes[0] for line in axis.lines], default=1.0)
+    axes[0][0].set_ylim(0.0, 1.05 * highest)
     axes[0][0].set_ylabel("penalised excess / TSM's")
     figure.supxlabel("error of log time, rms over pairs of test tasks and clusters (left is better)", fontsize=9)
     handles = [plt.Line2D([], [], marker="o", ls="", color=colour, label=rule) for rule, colour in colours.items()]

@@ -120,9 +120,11 @@ def _follows(summary: dict[str, Any]) -> list[str]:
 
 
 def _errors(summary: dict[str, Any]) -> list[str]:
+    title = next(iter(summary["ratios"].values()))["title"]
     about = paragraph(
         "Every point of the figure is a method: how far its predicted times are off on test tasks, and the excess that",
-        "its plans have. Colours are the rules by which methods decide.",
+        "its plans have. Colours are the rules by which methods decide. It shows the settings that were not for tuning",
+        f"of *{title}*, which has more methods than the table.",
     )
     return [about, "", f"![Excess against error of log time, a panel per log]({(RESULTS / ERRORS).as_posix()})", ""]
 
@@ -151,7 +153,7 @@ def _behind(summary: dict[str, Any]) -> list[str]:
     return [
         "## Everything else",
         "",
-        f"- [Every experiment and method](results/tables.md): {listed(titles)}.",
+        paragraph(f"- [Every experiment and method](results/tables.md): {'; '.join(titles)}."),
         f"- [Goals](results/tables.md#goals) that were set before: {reached} of {len(goals)} comparisons meet theirs.",
         "- [What was looked at, and how often](results/tables.md#what-was-looked-at-and-how-often).",
         "- [Where we deviate from the paper](results/tables.md#deviations-from-the-paper).",

@@ -98,7 +98,7 @@ def _goals(summary: dict[str, Any]) -> list[str]:
     logs = list(summary["data"])
     rows: dict[str, list[str]] = {}
     for goal in summary["goals"]:
-        row = rows.setdefault(_goal_title(goal, summary), [f"≤ {goal['at_most']:.2f}", *[""] * len(logs)])
+        row = rows.setdefault(_goal_title(goal, summary), [_at_most(goal["text"], summary), *[""] * len(logs)])
         column = 1 + logs.index(goal["data"])
         row[column] += ("; " if row[column] else "") + _reached(goal)
     for speed in summary["speed"]:
@@ -111,6 +111,14 @@ def _goals(summary: dict[str, Any]) -> list[str]:
         "minus the goal's share of the second's.",
     )
     return ["## Goals", "", about, "", *markdown(["goal", "at most", *logs], [[k, *v] for k, v in rows.items()]), ""]
+
+
+def _at_most(text: str, summary: dict[str, Any]) -> str:
+    """What a goal should reach: one number, or one per log."""
+    wanted = {goal["data"]: goal["at_most"] for goal in summary["goals"] if goal["text"] == text}
+    if len(set(wanted.values())) == 1:
+        return f"≤ {next(iter(wanted.values())):.2f}"
+    return ", ".join(f"≤ {value:.2f} {log}" for log, value in wanted.items())
 
 
 def _goal_title(goal: dict[str, Any], summary: dict[str, Any]) -> str:

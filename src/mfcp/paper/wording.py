@@ -11,7 +11,9 @@ SURE = 0.05  # largest p-value of a difference that is called sure
 
 def paragraph(*sentences: str) -> str:
     """Sentences as lines of at most 120 characters."""
-    return textwrap.fill(" ".join(sentences), 120, break_long_words=False, break_on_hyphens=False)
+    text = " ".join(sentences)
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -20,11 +22,11 @@ def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def number(value: dict[str, Any] | None, decimals: int) -> str:
-    """A mean with its interval; a dash where nothing is known."""
+    """A mean with its interval, if it has one; a dash where nothing is known."""
     if value is None or value["mean"] is None:
         return "-"
     text = f"{value['mean']:.{decimals}f}"
-    if value["ci_low"] is None:
+    if value["ci_low"] in (None, value["ci_high"]):
         return text
     return f"{text} [{value['ci_low']:.{decimals}f}, {value['ci_high']:.{decimals}f}]"
 
