@@ -5,23 +5,26 @@ from pathlib import Path
 import pytest
 
 from mfcp.files import read_json, write_json
-from mfcp.paper.page import FIGURE, SUMMARY, write_page
+from mfcp.paper.page import ERRORS, RESULTS, SUMMARY, write_pages
+from mfcp.paper.tables_page import RATIOS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
-def summary():
-    return read_json(DOCS / SUMMARY)
+def drawn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("docs")
+    write_json(folder / SUMMARY, read_json(DOCS / SUMMARY))
+    write_pages(folder)
+    return folder / RESULTS
 
 
-def test_the_figure_is_what_its_summary_gives(summary, tmp_path):
-    write_json(tmp_path / SUMMARY, summary)
-    write_page(tmp_path)
+@pytest.mark.parametrize("name", [ERRORS, RATIOS])
+def test_a_figure_is_what_its_summary_gives(drawn, name):
     pytest.importorskip("PIL")
     import numpy as np
     from PIL import Image
 
-    ours, kept = (np.asarray(Image.open(folder / FIGURE).convert("L"), float) for folder in (tmp_path, DOCS))
+    ours, kept = (np.asarray(Image.open(folder / name).convert("L"), float) for folder in (drawn, DOCS / RESULTS))
     assert ours.shape == kept.shape
     assert abs(ours - kept).mean() < 1.0, "run `mfcp paper --page`"  # fonts may differ by a shade

@@ -34,10 +34,10 @@ def test_the_readme_opens_its_results_with_the_same_table(summary):
 def test_a_readme_without_marks_stays_as_it_is(summary):
     assert with_table("# Hello\n", summary) == "# Hello\n"
     assert with_table(f"# Hello\n{BEGIN}\n", summary) == f"# Hello\n{BEGIN}\n"
-    table = with_table(f"a\n{BEGIN}\nold\n{END}\nb\n", summary)
+    table = with_table(f"a\n{BEGIN}\nearlier table\n{END}\nb\n", summary)
     assert table.startswith(f"a\n{BEGIN}\n\n|")
     assert table.endswith(f"|\n\n{END}\nb\n")
-    assert "old" not in table
+    assert "earlier table" not in table
 
 
 def test_a_reader_finds_metric_table_sentences_and_figure_in_that_order_within_150_lines(summary):

@@ -64,9 +64,7 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
             "rounds": settings.rounds, "price": settings.shortfall_price,
             "clusters": plan.base.section("featurize").clusters, "tasks": plan.base.section("matching").tasks,
             "steps": plan.base.section("finetune").steps,
-            "rules": {
-                label: method.rule.name for name in found for label, method in plan.settings(name, None).methods.items()
-            },
+            "rules": _rules(plan, found),
         },
         "data": {
             name: {key: info[key] for key in ("pool", "settings", "features")} | {"cpu_seconds": info["cpu_seconds"]}
@@ -74,12 +72,7 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
         },
         "experiments": found,
         "goals": [goal for each in found.values() for entry in each["entries"] for goal in entry.pop("goals")],
-        "speed": [
-            {"text": speed.text, "data": entry["data"], "method": speed.method, "at_most": speed.at_most,
-             "found": entry["fit"][speed.method]["cpu_seconds"]}
-            for speed in study.speed if speed.experiment in found
-            for entry in found[speed.experiment]["entries"]
-        ],
+        "speed": _speed(plan, found),
         "example": _example(plan),
         "deviations": list(study.deviations),
         "headline": study.headline.model_dump(mode="json"),
@@ -89,6 +82,27 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
     }  # fmt: skip
     rounded: dict[str, Any] = _rounded(result)
     return rounded
+
+
+def _rules(plan: StudyPlan, experiments: Iterable[str]) -> dict[str, str]:
+    """Method → name of the rule by which it decides."""
+    return {label: m.rule.name for name in experiments for label, m in plan.settings(name, None).methods.items()}
+
+
+def _speed(plan: StudyPlan, found: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The study's goals for the time of a fit, each with what was found."""
+    return [
+        {
+            "text": speed.text,
+            "data": entry["data"],
+            "method": speed.method,
+            "at_most": speed.at_most,
+            "found": entry["fit"][speed.method]["cpu_seconds"],
+        }
+        for speed in plan.study.speed
+        if speed.experiment in found
+        for entry in found[speed.experiment]["entries"]
+    ]
 
 
 class _Unit:
