@@ -17,10 +17,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.published import gavel, muri
+from benchmarks.published import fgd, gavel, muri
 from benchmarks.published.results import Number, outside, summary
 
-SETS: dict[str, Callable[[Path, float], list[Number]]] = {"muri": muri.numbers, "gavel_sim": gavel.numbers}
+SETS: dict[str, Callable[[Path, float], list[Number]]] = {
+    "muri": muri.numbers,
+    "fgd": fgd.numbers,
+    "gavel_sim": gavel.numbers,
+}
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class Number:
     Attributes:
         what: policy, trace and metric.
         theirs, ours: the published value and what we find; ours is None where we have no such policy.
-        bound: largest difference, a share of the published value; None for none.
+        bound: largest difference in the unit; None for none.
         cause: why it is outside, or why it was skipped.
     """
 
@@ -22,11 +23,14 @@ class Number:
     ours: float | None
     bound: float | None
     cause: str = ""
+    unit: Literal["%", "points", "ratio"] = "%"  # of the difference: a share of the published value, or the plain one
 
     @property
     def difference(self) -> float | None:
-        """Ours over theirs, minus one."""
-        return None if self.ours is None else self.ours / self.theirs - 1
+        """Ours over theirs, minus one; or ours minus theirs."""
+        if self.ours is None:
+            return None
+        return self.ours / self.theirs - 1 if self.unit == "%" else self.ours - self.theirs
 
     @property
     def inside(self) -> bool | None:
@@ -37,11 +41,19 @@ class Number:
         """A row of the table."""
         if self.difference is None:
             return self.what, f"{self.theirs:,.3f}", "-", "-", "-", f"skipped: {self.cause}"
-        bound = "-" if self.bound is None else f"{100 * self.bound:g} %"
+        scale, unit = (100, " %") if self.unit == "%" else (1, "")
+        bound = "-" if self.bound is None else f"{scale * self.bound:g}{unit}"
         verdict = {True: "", False: f"outside: {self.cause}" if self.cause else "OUTSIDE", None: self.cause}[
             self.inside
         ]
-        return self.what, f"{self.theirs:,.3f}", f"{self.ours:,.3f}", f"{100 * self.difference:+.4f} %", bound, verdict
+        return (
+            self.what,
+            f"{self.theirs:,.3f}",
+            f"{self.ours:,.3f}",
+            f"{scale * self.difference:+.4f}{unit}",
+            bound,
+            verdict,
+        )
 
 
 def outside(numbers: Sequence[Number]) -> list[Number]:

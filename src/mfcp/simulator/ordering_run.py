@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.arrays import Floats
+from mfcp.arrays import Floats, Ints
 from mfcp.simulator.clocks import events, state
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.outcome import Outcome
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
 from mfcp.simulator.semantics import Events
 
 SKIPS = {"any": 0, "nobody": 1, "backfill": 2}
@@ -30,16 +30,23 @@ def run_ordering(
     nodes = state.Nodes(cluster.size, cluster.type, cluster.size.copy())
     now = state.fresh_state(work, cluster.accelerators)
     log = state.fresh_log(8 * len(jobs.id) + 64)
+    values = policy.watch(view)
     while (code := events.run(work, ranking, terms, nodes, now, log, policy.asks)) != events.FINISHED_ALL:
         if code == events.LOG_FULL:
             log = state.longer_log(log, int(now.counts[state.LOGGED]))
             continue
         active = now.order[: now.counts[state.ORDERED]]
         active = active[now.status[active] != state.DONE]
-        left = events.believed(work, ranking, now, active)
-        ranking.value[active] = policy.values(view, float(now.clock[0]), active, left)
+        ranking.value[active] = values(_instant(work, ranking, now, active))
         events.decide(work, ranking, terms, nodes, now, log)
     return Outcome.of_events(jobs, cluster, now, log)
+
+
+def _instant(work: state.Work, ranking: state.Ranking, now: state.State, active: Ints) -> Instant:
+    running = now.status[active] == state.RUNNING
+    clock = float(now.clock[0])
+    executed = now.executed[active] + np.where(running, clock - now.since[active], 0.0)
+    return Instant(clock, active, events.believed(work, ranking, now, active), executed)
 
 
 def _ranking(jobs: Jobs, keys: Keys, expected: Floats) -> state.Ranking:

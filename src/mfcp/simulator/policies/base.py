@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import ClassVar, Literal
 
@@ -28,6 +30,7 @@ class View:
         deadline: (n,) absolute seconds.
         cluster: where they run.
         history: accelerator-seconds of earlier jobs, for policies that need their distribution.
+        iterations: (n,) that the jobs are to do, as their users say.
     """
 
     submit: Floats
@@ -36,13 +39,14 @@ class View:
     deadline: Floats
     cluster: Cluster
     history: Floats
+    iterations: Floats
 
     @staticmethod
     def of(jobs: Jobs, cluster: Cluster, expected: Floats, history: Floats | None = None) -> View:
         """Of jobs with these expected durations; `history` is the expected service of the jobs themselves if None."""
         known = expected[~np.isnan(expected)]
         own = known * jobs.gpus[~np.isnan(expected)] if history is None else history
-        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, own)
+        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, own, jobs.iterations)
 
 
 class Policy(Registered):
@@ -82,6 +86,23 @@ class Keys:
     rank: Floats | None = None
 
 
+@dataclass(frozen=True)
+class Instant:
+    """What an ordering policy that asks sees at an event: k active jobs.
+
+    Attributes:
+        now: seconds.
+        active: (k,) rows of the jobs which wait or run.
+        left: (k,) seconds that they are believed to need.
+        executed: (k,) seconds that they have had.
+    """
+
+    now: float
+    active: Ints
+    left: Floats
+    executed: Floats
+
+
 class Ordering(Policy):
     """Jobs by a key: those that come first run, as far as they fit."""
 
@@ -93,16 +114,13 @@ class Ordering(Policy):
         """The order, before the first event."""
         raise NotImplementedError
 
-    def values(self, view: View, now: float, active: Ints, left: Floats) -> Floats:
-        """Of policies that ask: `value` of the active jobs now.
-
-        Args:
-            view: all jobs.
-            now: seconds.
-            active: (k,) which wait or run.
-            left: (k,) seconds that they are believed to need.
-        """
+    def values(self, view: View, instant: Instant) -> Floats:
+        """Of policies that ask: `value` of the active jobs now, from what is seen now."""
         raise NotImplementedError
+
+    def watch(self, view: View) -> Callable[[Instant], Floats]:
+        """What gives the values in one run: `values`, unless the policy has to remember earlier instants."""
+        return partial(self.values, view)
 
 
 @dataclass(frozen=True)

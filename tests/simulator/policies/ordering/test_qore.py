@@ -5,7 +5,7 @@ import pytest
 
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.policies.base import Policy, View
+from mfcp.simulator.policies.base import Instant, Policy, View
 from mfcp.simulator.simulation import import_policies
 
 
@@ -13,7 +13,8 @@ def values(gpus, deadline, now, capacity):
     import_policies()
     jobs = Jobs.simple(np.zeros(len(gpus)), gpus, np.ones(len(gpus)), deadline=np.array(deadline, float))
     view = View.of(jobs, Cluster.parse(str(capacity)), jobs.duration)
-    return Policy.build("qore").values(view, now, np.arange(len(gpus)), jobs.duration)
+    instant = Instant(now, np.arange(len(gpus)), jobs.duration, np.zeros(len(gpus)))
+    return Policy.build("qore").values(view, instant)
 
 
 def test_large_jobs_first_under_light_load_and_small_ones_under_heavy_load():

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from mfcp.arrays import Floats, Ints
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.arrays import Floats
+from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
 
 
 class Qore(Ordering):
@@ -27,9 +27,10 @@ class Qore(Ordering):
         """Unknown before the first event."""
         return Keys(np.zeros(len(view.submit)))
 
-    def values(self, view: View, now: float, active: Ints, left: Floats) -> Floats:
+    def values(self, view: View, instant: Instant) -> Floats:
         """The priority with its sign turned."""
-        available = view.deadline[active] - now
+        active = instant.active
+        available = view.deadline[active] - instant.now
         share = view.gpus[active] / view.cluster.accelerators
         light = view.gpus[active].sum() <= view.cluster.accelerators
         with np.errstate(divide="ignore", invalid="ignore"):
