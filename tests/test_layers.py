@@ -46,9 +46,10 @@ LAYERS = {
     "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
-        {"clocks", "cluster", "jobs", "semantics"},
-        {"beliefs", "outcome", "policies", "traces"},
-        {"comparing", "explaining", "ordering_run", "sharing_run"},
+        {"clocks", "cluster", "jobs", "placement", "semantics"},
+        {"beliefs", "configurations", "outcome", "traces"},
+        {"policies"},
+        {"comparing", "deciding_run", "explaining", "ordering_run", "sharing_run"},
         {"simulation", "timeline"},
     ),
     "mfcp.platform": (

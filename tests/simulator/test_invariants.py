@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 
 from mfcp.simulator.beliefs import Nothing, RelativeError
 from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.policies.base import Ordering, Policy
-from mfcp.simulator.semantics import PRESETS, Events
+from mfcp.simulator.policies.base import Ordering, Policy, Shares
+from mfcp.simulator.policies.deciding import Deciding
+from mfcp.simulator.semantics import PRESETS, Events, Rounds
 from mfcp.simulator.simulation import import_policies, simulate
 
 import_policies()
 POLICIES = sorted(Policy.members)
 ORDERINGS = [name for name in POLICIES if issubclass(Policy.members[name], Ordering)]
 CLUSTERS = st.sampled_from(["8", "2x8", "8x2"])
-SHARES = [name for name in POLICIES if name not in ORDERINGS]
+SHARES = [name for name in POLICIES if issubclass(Policy.members[name], Shares)]
+DECIDING = [name for name in POLICIES if issubclass(Policy.members[name], Deciding)]
 EVENTS = sorted(name for name, terms in PRESETS.items() if isinstance(terms, Events))
 every_ordering = pytest.mark.parametrize("name", ORDERINGS)
 every_policy = pytest.mark.parametrize("name", POLICIES)
@@ -71,7 +74,54 @@ def test_the_same_seed_gives_the_same_log(name):
 @every_policy
 def test_one_job_takes_its_duration(name):
     jobs = Jobs.simple(np.array([7.0]), np.array([3]), np.array([100.0]), deadline=np.array([200.0]))
-    assert simulate(jobs, Cluster.parse("8"), Policy.build(name)).jct.tolist() == [100.0]
+    rigid = Configurations.rigid(jobs, Cluster.parse("8"))
+    outcome = simulate(jobs, Cluster.parse("8"), Policy.build(name), configurations=rigid)
+    assert outcome.jct == pytest.approx([100.0], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", DECIDING)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_sizes_keep_capacity_and_lose_nobody(name, seed):
+    """What is held changes with `resized`; nobody is lost but those who were declined; no rate is exceeded."""
+    jobs, cluster = drawn(seed, n=25), Cluster.parse("8")
+    ways = Configurations.elastic(jobs, cluster)
+    outcome = simulate(jobs, cluster, Policy.build(name), configurations=ways)
+    held, most = dict.fromkeys(range(25), 0), 0
+    for _, rows in outcome.log.groupby("time_s"):
+        for row in rows.itertuples():
+            if row.event in ("started", "resized"):
+                held[row.job] = row.gpus
+            elif row.event in ("stopped", "finished"):
+                held[row.job] = 0
+        most = max(most, sum(held.values()))
+    assert 0 < most <= 8
+    declined = outcome.log.loc[outcome.log["event"] == "declined", "job"]
+    assert sorted(np.flatnonzero(np.isnan(outcome.finished))) == sorted(declined)
+    done = ~np.isnan(outcome.finished)
+    least = jobs.iterations / ways.rate.max(axis=1)
+    assert (outcome.finished[done] - outcome.started[done] >= least[done] * (1 - 1e-9)).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_jobs_admitted_with_true_times_meet_their_deadlines(seed):
+    jobs = drawn(seed, n=30)
+    outcome = simulate(jobs, Cluster.parse("8"), Policy.build("elastic_flow"))
+    done = ~np.isnan(outcome.finished)
+    assert done.any()
+    assert (outcome.finished[done] <= jobs.deadline[done] + 1e-6).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 7))
+def test_allox_and_hydra_on_one_device_run_the_shortest_first(seed, n):
+    duration = np.random.default_rng(seed).permutation(np.arange(1, n + 1)) * 100.0
+    jobs = Jobs.simple(np.zeros(n), np.ones(n), duration)
+    for policy in (Policy.build("allox"), Policy.build("hydra", penalty=0.0)):
+        terms = Rounds(round_s=50, reset_s=0) if policy.name == "allox" else None
+        outcome = simulate(jobs, Cluster.parse("1"), policy, semantics=terms)
+        assert np.argsort(outcome.finished).tolist() == np.argsort(duration).tolist()
 
 
 @pytest.mark.parametrize("name", [name for name in SHARES if not Policy.members[name].strict])

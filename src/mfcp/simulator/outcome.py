@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ class Outcome:
         stops: (n,) preemptions.
         log: a row per happening: `time_s`, `job` (row of the job), `event`, `gpus`, `node` (the first; -1 for
             none; in rounds, the type).
+        joules: (n,) energy, where configurations have watts.
         work: how much a run did: events, steps in the heap, ranked jobs.
     """
 
@@ -39,6 +40,7 @@ class Outcome:
     stops: Ints
     log: pd.DataFrame
     work: dict[str, int]
+    joules: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def jct(self) -> Floats:
@@ -63,6 +65,7 @@ class Outcome:
             "lost_gpu_s": float(self.lost.sum()),
             "preemptions": float(self.stops.sum()),
             "given_up": float((~done).sum()),
+            "energy_j": float(self.joules.sum()),
         }
 
     @staticmethod

@@ -36,13 +36,32 @@ class Rounds(BaseModel):
     cut_s: float = Field(0.0, ge=0, description="seconds that a job loses of a whole round if it did not run before")
 
 
-Semantics = Events | Rounds
+class Slots(BaseModel):
+    """A clock for jobs that change their size: decisions, and what they cost."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    slot_s: float = Field(0.0, ge=0, description="least seconds between two decisions; what happens earlier waits")
+    charge: Literal["changes", "every decision"] = Field("changes", description="when a job that runs is charged")
+    charge_s: float = Field(0.0, ge=0, description="seconds without progress")
+    per_doubling_s: float = Field(
+        0.0, ge=0, description="more of them, times 1 + log2 of its accelerators, unless it has run so before"
+    )
+    restart_every: int = Field(0, ge=0, description="decisions after which all layouts are forgotten; 0 for never")
+    restart_s: float = Field(0.0, ge=0, description="what every job is charged then, besides")
+
+
+Semantics = Events | Rounds | Slots
 
 PRESETS: dict[str, Semantics] = {
     "plain": Events(),
     # Zhao et al., SIGCOMM 2022 (Muri): whoever causes an event, every running job pays.
     "muri": Events(
         charge="every event", end_has_charge=False, moves="anywhere", ties="kept", demoted="last", whole_limits=True
+    ),
+    "slots": Slots(),
+    # Gu et al., ASPLOS 2023: on 256 accelerators or more, 7 and 47 seconds instead of 2 and 27
+    "elasticflow": Slots(
+        slot_s=60.0, charge="every decision", charge_s=2.0, per_doubling_s=2.0, restart_every=60, restart_s=27.0
     ),
     "gavel": Rounds(),  # Narayanan et al., OSDI 2020
     "shockwave": Rounds(round_s=120.0, reset_s=1000.0, cut_s=20.0),  # Zheng et al., NSDI 2023

@@ -9,14 +9,17 @@ from mfcp.errors import DataError, SettingsError
 from mfcp.registry import import_members
 from mfcp.simulator.beliefs import Belief, Oracle
 from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.configurations import Configurations
+from mfcp.simulator.deciding_run import run_deciding
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.ordering_run import run_ordering
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
-from mfcp.simulator.semantics import PRESETS, Events, Rounds, Semantics
+from mfcp.simulator.policies.deciding import Deciding, Scale
+from mfcp.simulator.semantics import PRESETS, Events, Rounds, Semantics, Slots
 from mfcp.simulator.sharing_run import run_sharing
 
-FAMILIES = ("mfcp.simulator.policies.ordering", "mfcp.simulator.policies.sharing")
+FAMILIES = tuple(f"mfcp.simulator.policies.{name}" for name in ("ordering", "sharing", "planning", "scaling"))
 
 
 def import_policies() -> None:
@@ -33,6 +36,7 @@ def simulate(
     semantics: Semantics | None = None,
     belief: Belief = Oracle(),  # noqa: B008 - frozen
     speed: Floats | None = None,
+    configurations: Configurations | None = None,
     placement: str = "first",
     retries: int = 3,
     seed: int = 0,
@@ -43,9 +47,12 @@ def simulate(
         jobs: what is submitted, and what is true of it.
         cluster: where they run.
         policy: which job runs when.
-        semantics: what passes time and what things cost; `plain` or `gavel` of `PRESETS` if None, as the policy needs.
+        semantics: what passes time and what things cost; `plain`, `gavel` or `slots` of `PRESETS` if None, as the
+            policy needs.
         belief: what the policy knows of durations.
         speed: (n, K) of each job on each type of accelerator, 0 where it does not run; all 1 if None.
+        configurations: how jobs can run, for policies that choose it; if None, jobs are rigid for plans, and grow with
+            accelerators to the power 0.9 for policies of sizes.
         placement: which node of those with room a job takes: the `first`, the `best` fit, or the `fastest`; not in
             rounds.
         retries: how often a failed job starts again from nothing; after that it is given up.
@@ -71,6 +78,12 @@ def simulate(
         if (jobs.success < 1).any():
             raise DataError("jobs that may fail cannot run in rounds; choose an ordering policy, or leave success out")
         return run_sharing(jobs, cluster, policy, rounds, view, speeds, seed)
+    if isinstance(policy, Deciding) and isinstance(slots := semantics or PRESETS["slots"], Slots):
+        if (jobs.success < 1).any():
+            raise DataError("jobs that may fail cannot change their size; choose an ordering policy")
+        elastic = isinstance(policy, Scale)
+        ways = Configurations.elastic(jobs, cluster) if elastic else Configurations.rigid(jobs, cluster, speeds)
+        return run_deciding(jobs, cluster, policy, slots, view, configurations or ways)
     raise SettingsError(f"policy '{policy.name}' does not run under {type(semantics).__name__.lower()}; leave them out")
 
 

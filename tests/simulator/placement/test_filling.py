@@ -5,27 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfcp.errors import DataError
 from mfcp.registry import import_members
-from mfcp.simulator.placement.base import Machines, Placement, Requests
 from mfcp.simulator.placement.filling import fill
-from mfcp.simulator.placement.fragmentation import fragmentation
+from mfcp.simulator.placement.machines import Placement
 
 import_members("mfcp.simulator.placement")
-
-
-def requests(rows, allowed=None):
-    """Rows of (cores, memory, accelerators, thousandths of each), all equally common."""
-    table = np.array(rows, np.int64)
-    fits = np.ones((len(rows), 1), bool) if allowed is None else np.array(allowed)
-    return Requests(table[:, 0] * 1000, table[:, 1], table[:, 2], table[:, 3], fits, np.full(len(rows), 1 / len(rows)))
-
-
-def machines(rows, kinds, model=None):
-    """Rows of (cores, memory, accelerators)."""
-    table = np.array(rows, np.int64)
-    model = np.zeros(len(rows), np.int64) if model is None else np.array(model)
-    return Machines.empty(table[:, 0] * 1000, table[:, 1], table[:, 2], model, kinds)
 
 
 SHAPES = [(1, 1, 0, 0), (1, 2, 1, 300), (2, 1, 1, 700), (1, 1, 1, 1000), (4, 4, 2, 1000)]
@@ -34,7 +18,7 @@ SHAPES = [(1, 1, 0, 0), (1, 2, 1, 300), (2, 1, 1, 700), (1, 1, 1, 1000), (4, 4, 
 @pytest.mark.parametrize("name", sorted(Placement.members))
 @given(kinds=st.lists(st.integers(0, 4), max_size=30), seed=st.integers(0, 9))
 @settings(max_examples=25, deadline=None)
-def test_nothing_is_given_twice_and_whatever_fits_is_placed(name, kinds, seed):
+def test_nothing_is_given_twice_and_whatever_fits_is_placed(requests, machines, name, kinds, seed):
     asked = requests(SHAPES)
     full = machines([(4, 4, 2), (8, 8, 4), (2, 2, 1)], 5)
     before = full.cpu.sum(), full.memory.sum(), full.left.sum()
@@ -56,26 +40,14 @@ def test_nothing_is_given_twice_and_whatever_fits_is_placed(name, kinds, seed):
     assert filled.allocation(7000, 1.0) <= 1.0
 
 
-def test_a_part_of_an_accelerator_goes_where_the_rest_stays_useful():
+def test_a_part_of_an_accelerator_goes_where_the_rest_stays_useful(requests, machines):
     asked = requests([(1, 1, 1, 500), (1, 1, 2, 1000)])
     for name, wanted in [("fgd", [0, 0, 1]), ("best_fit", [0, 0, 1])]:
         full = machines([(9, 9, 1), (9, 9, 2)], 2)
         assert fill(np.array([0, 0, 1]), asked, full, Placement.build(name)).node.tolist() == wanted
 
 
-def test_models_are_respected():
+def test_models_are_respected(requests, machines):
     asked = requests([(1, 1, 1, 1000)], allowed=[[False, True]])
     full = machines([(4, 4, 1), (4, 4, 1)], 1, model=[0, 1])
     assert fill(np.array([0, 0]), asked, full, Placement.build("best_fit")).node.tolist() == [1, -1]
-
-
-def test_fragmentation_by_hand():
-    asked = requests([(1, 1, 1, 500), (1, 1, 2, 1000)])
-    full = machines([(9, 9, 1), (9, 9, 2), (0, 9, 2)], 2)
-    # One accelerator serves the first request only; two serve both; without cores nobody is served.
-    assert fragmentation(full, asked).tolist() == [500.0, 0.0, 2000.0]
-
-
-def test_parts_of_several_accelerators_are_refused():
-    with pytest.raises(DataError, match="request 1: 2 accelerators at 500 thousandths"):
-        requests([(1, 1, 1, 500), (1, 1, 2, 500)])

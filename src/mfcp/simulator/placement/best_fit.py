@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.arrays import Floats
-from mfcp.simulator.placement.base import Machines, Placement, Requests
+from mfcp.simulator.placement.machines import Machines, Placement, Requests
 
 
 class BestFit(Placement):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from mfcp.arrays import Floats
-from mfcp.simulator.placement.base import WHOLE, Machines, Placement, Requests
+from mfcp.simulator.placement.machines import WHOLE, Machines, Placement, Requests
 
 
 class Clustering(Placement):

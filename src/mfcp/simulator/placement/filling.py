@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.simulator.placement.base import Machines, Placement, Requests
+from mfcp.simulator.placement.machines import Machines, Placement, Requests
 
 
 @dataclass(frozen=True)

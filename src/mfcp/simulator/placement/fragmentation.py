@@ -9,7 +9,7 @@ import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.matching.kernels.compiling import kernel
-from mfcp.simulator.placement.base import WHOLE, Machines, Placement, Requests, Usual
+from mfcp.simulator.placement.machines import WHOLE, Machines, Placement, Requests, Usual
 
 
 class Fragmentation(Placement):
@@ -52,6 +52,7 @@ def fragmentation(machines: Machines, requests: Requests) -> Floats:
     ])  # fmt: skip
 
 
+# Over 10 positional parameters: compiled code takes arrays, and tells their types apart by position.
 @kernel
 def _gradients(
     cpu: int, left: Ints, ascending: Ints, rows: Ints, need_cpu: Ints, gpus: Ints, milli: Ints, usual: Usual,

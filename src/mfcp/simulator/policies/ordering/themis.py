@@ -35,14 +35,14 @@ class Themis(Ordering):
 
     def watch(self, view: View) -> Callable[[Instant], Floats]:
         """With a memory of what an equal split would have done so far."""
-        return _Run(view, self).values
+        return _Memory(view, self).values
 
     def parts(self, waited: Floats, left: Floats, alone: Floats, gpus: Ints, capacity: int, step: Floats) -> Floats:
         """(k,) x; `step` is seconds an iteration, which solvers may want for the scale of their variables."""
         return fairest_parts(waited, left, alone, gpus, capacity)
 
 
-class _Run:
+class _Memory:
     """One run: what is remembered of each job."""
 
     def __init__(self, view: View, policy: Themis) -> None:
@@ -55,13 +55,14 @@ class _Run:
     def values(self, instant: Instant) -> Floats:
         """Ranks by part over time received, then by what is owed, then by part, largest first."""
         rows, capacity = instant.active, self.view.cluster.accelerators
-        gpus, left = self.view.gpus[rows], instant.left * self.scale[rows]
+        seconds = np.maximum(instant.left, 1e-6 * self.view.expected[rows])  # some outlive the belief
+        gpus, left = self.view.gpus[rows], seconds * self.scale[rows]
         self.past[rows] += np.where(np.isnan(self.left[rows]), 0.0, self.left[rows] - left) / self.split[rows]
         equal = np.minimum(np.ceil(capacity / max(len(rows), 1)) / gpus, 1.0)
         self.left[rows], self.split[rows] = left, equal
         waited = instant.now - self.view.submit[rows]
         alone = self.past[rows] + left / equal
-        part = self.policy.parts(waited, instant.left, alone, gpus, capacity, self.step[rows])
+        part = self.policy.parts(waited, seconds, alone, gpus, capacity, self.step[rows])
         deficit = self.owed[rows] - instant.executed
         self.owed[rows] += part * (instant.now - self.last)
         self.last = instant.now

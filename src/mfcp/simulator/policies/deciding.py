@@ -1,0 +1,151 @@
+"""The families of policies that choose how each job runs: plans of rigid jobs, and sizes of elastic ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mfcp.arrays import Bools, Floats, Ints
+from mfcp.simulator.policies.base import Policy
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a policy sees when it decides: k jobs that wait or run, and C configurations.
+
+    Attributes:
+        now: seconds.
+        job: (k,) rows of the jobs, in order of submission.
+        submit, deadline: (k,) seconds.
+        asked: (k,) accelerators that the user asked for.
+        left: (k,) iterations that are believed to be left.
+        executed: (k,) seconds on accelerators so far.
+        chosen: (k,) present configuration; -1 while a job waits.
+        rate: (k, C) iterations per second; 0 where a job cannot run so.
+        gpus, type, watts: (C,) of the configurations.
+        size: (K,) accelerators of each type.
+    """
+
+    now: float
+    job: Ints
+    submit: Floats
+    deadline: Floats
+    asked: Ints
+    left: Floats
+    executed: Floats
+    chosen: Ints
+    rate: Floats
+    gpus: Ints
+    type: Ints
+    watts: Floats
+    size: Ints
+
+    @property
+    def seconds(self) -> Floats:
+        """(k, C) that the rest is believed to take; infinite where a job cannot run so."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.rate > 0, self.left[:, None] / np.where(self.rate > 0, self.rate, 1.0), np.inf)
+
+    def rows(self, mask: Bools) -> Demand:
+        """The same for some of the jobs."""
+        names = ("job", "submit", "deadline", "asked", "left", "executed", "chosen", "rate")
+        columns = {name: getattr(self, name)[mask] for name in names}
+        others = {name: getattr(self, name) for name in ("now", "gpus", "type", "watts", "size")}
+        return Demand(**columns, **others)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How each job runs from now on.
+
+    Attributes:
+        chosen: (k,) configuration; -1 to wait.
+        wake: seconds when to decide again, even if nothing happens until then.
+    """
+
+    chosen: Ints
+    wake: float = np.inf
+
+
+class Decider(Protocol):
+    """Admits and decides."""
+
+    def admit(self, demand: Demand, new: Bools) -> Bools:
+        """See `Deciding`."""
+
+    def decide(self, demand: Demand) -> Decision:
+        """See `Deciding`."""
+
+
+class Deciding(Policy):
+    """Chooses a configuration for every job at every event."""
+
+    def admit(self, demand: Demand, new: Bools) -> Bools:
+        """(k,) which of the new jobs are taken; the others never run."""
+        return new
+
+    def decide(self, demand: Demand) -> Decision:
+        """Within the accelerators of each type."""
+        raise NotImplementedError
+
+    def start(self) -> Decider:
+        """What decides in one run: the policy, unless it has to remember earlier decisions."""
+        return self
+
+
+class Plan(Deciding):
+    """Rigid jobs to devices and places in a queue, or to leases of time."""
+
+
+class Scale(Deciding):
+    """How many accelerators each elastic job has, or how fast they run."""
+
+
+def fill(demand: Demand, order: Ints, wanted: Ints) -> Ints:
+    """(k,) the wanted configuration of each job in turn, as far as it fits; -1 for the others.
+
+    Args:
+        demand: the jobs.
+        order: (m,) rows, first come first.
+        wanted: (k,) configurations; -1 for none.
+    """
+    free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
+    for i in order:
+        c = wanted[i]
+        if c >= 0 and demand.gpus[c] <= free[demand.type[c]]:
+            free[demand.type[c]] -= demand.gpus[c]
+            chosen[i] = c
+    return chosen
+
+
+def grow(demand: Demand, chosen: Ints, gain: Floats) -> Ints:
+    """Give what is free, a step at a time, to the job with the largest gain per accelerator.
+
+    Args:
+        demand: the jobs.
+        chosen: (k,) to start from; -1 for jobs that have nothing yet.
+        gain: (k, C + 1) worth of each configuration to each job, that of nothing last; -inf where it cannot run.
+
+    Returns:
+        (k,) configurations. Every step goes to the next larger configuration of a job that is worth more to it.
+    """
+    chosen, k = chosen.copy(), len(chosen)
+    cost = np.append(demand.gpus, 0)
+    free = demand.size.astype(np.int64).copy()
+    np.subtract.at(free, demand.type[chosen[chosen >= 0]], demand.gpus[chosen[chosen >= 0]])
+    rows = np.arange(k)
+    while k:
+        more = cost[None, :-1] - cost[chosen][:, None]
+        same = (chosen < 0)[:, None] | (demand.type[None, :] == demand.type[chosen][:, None])
+        better = gain[:, :-1] - gain[rows, chosen][:, None]
+        possible = (more > 0) & same & (more <= free[demand.type]) & (better > 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            worth = np.where(possible, better / more, -np.inf)
+        if not np.isfinite(best := worth.max(initial=-np.inf)) and best != np.inf:
+            break
+        i, c = np.unravel_index(int(worth.argmax()), worth.shape)
+        free[demand.type[c]] -= more[i, c]
+        chosen[i] = c
+    return chosen

@@ -1,0 +1,41 @@
+"""Rounds of a gang on fewer devices than it has tasks."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from mfcp.simulator.configurations import Configurations
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.policies.deciding import Decision, Demand, Plan
+
+
+class Hare(Plan):
+    """Least remaining time first, each on as many devices as it has tasks, or on those that are left.
+
+    Chen et al., "Hare", HPDC 2022, relaxed fixed-scale synchronisation: the g tasks of a round may follow each other on
+    a device, and the round ends with the last (`in_rounds`). Jobs have equal weights.
+    """
+
+    name: ClassVar[str] = "hare"
+    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+
+    def decide(self, demand: Demand) -> Decision:
+        """A list schedule."""
+        free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
+        for i in np.lexsort((demand.job, demand.seconds.min(axis=1))):
+            rate = np.where(demand.gpus <= free[demand.type], demand.rate[i], 0.0)
+            if rate.max() > 0:
+                chosen[i] = int(rate.argmax())
+                free[demand.type[chosen[i]]] -= demand.gpus[chosen[i]]
+        return Decision(chosen)
+
+
+def in_rounds(jobs: Jobs, most: int) -> Configurations:
+    """Jobs on 1 to `most` accelerators: a round of g tasks on d devices takes ceil(g / d) steps, d <= g."""
+    sizes = np.arange(1, most + 1)
+    steps = np.ceil(jobs.gpus[:, None] / sizes)
+    useful = (sizes <= jobs.gpus[:, None]) & (np.ceil(jobs.gpus[:, None] / np.maximum(sizes - 1, 1)) > steps)
+    rate = np.where(useful | (sizes == 1), 1.0 / (jobs.step[:, None] * steps), 0.0)
+    return Configurations(sizes, np.zeros(most, np.int64), rate, np.zeros(most))

@@ -1,0 +1,1 @@
+"""Policies that choose the size of elastic jobs."""

@@ -1,0 +1,217 @@
+# mypy: allow-untyped-decorators
+"""ElasticFlow: the least sizes that meet all deadlines, and the rest where it costs least."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from mfcp.arrays import Bools, Floats, Ints
+from mfcp.matching.kernels.compiling import kernel
+from mfcp.simulator.policies.deciding import Decider, Decision, Demand, Scale
+
+
+class ElasticFlow(Scale):
+    """Minimum satisfactory shares, admission by them, and greedy growth.
+
+    Gu et al., "ElasticFlow", ASPLOS 2023, Algorithms 1 and 2. Jobs are planned by deadline: each takes the smallest
+    size with which it ends in time on what the plans before it have left free. A new job is taken if all the plans
+    still meet their deadlines. What is free now goes, size by size, where a step costs least accelerator-time.
+    """
+
+    name: ClassVar[str] = "elastic_flow"
+    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected", "deadline")
+
+    strict: bool = Field(False, description="new jobs are taken together or not at all, and a late one keeps them out")
+
+    def admit(self, demand: Demand, new: Bools) -> Bools:
+        """One after another, in order of submission."""
+        if self.strict:
+            return np.full(len(new), True) if minimum_shares(demand).met.all() else ~new
+        admitted = ~new
+        for i in np.flatnonzero(new):
+            admitted[i] = True
+            some = demand.rows(admitted)
+            met = np.empty(len(demand.job), bool)
+            met[admitted] = minimum_shares(some).met
+            admitted[i] = met[admitted & (new | self._could(demand))].all()
+        return admitted
+
+    def decide(self, demand: Demand) -> Decision:
+        """Shares now, then growth; again when a plan changes."""
+        return self.start().decide(demand)
+
+    def start(self) -> Decider:
+        """With a memory of the plans that were promised."""
+        return _Promises(self)
+
+    @staticmethod
+    def _could(demand: Demand) -> Bools:
+        """Jobs which can end in time at all; one that cannot any more keeps nobody out."""
+        possible: Bools = demand.now + demand.seconds.min(axis=1) <= demand.deadline
+        return possible
+
+
+class Planned(NamedTuple):
+    """Plans of k jobs.
+
+    Attributes:
+        met: (k,) whether the deadline is met.
+        time, level: (k, STEPS) when a job's configuration changes, infinite beyond the last, and to which; -1 for none.
+    """
+
+    met: Bools
+    time: Floats
+    level: Ints
+
+    def at(self, now: float) -> tuple[Ints, float]:
+        """(k,) configuration now, and when the first changes."""
+        rows, step = np.arange(len(self.time)), (self.time <= now).sum(axis=1) - 1
+        following = np.where(self.time > now, self.time, np.inf).min(initial=np.inf)
+        return np.where(step >= 0, self.level[rows, step], -1), float(following)
+
+
+STEPS = 24  # of a plan; one with more keeps its last
+
+
+class _Promises:
+    """One run. A plan that meets all deadlines is kept, and followed where a new one would not."""
+
+    def __init__(self, policy: ElasticFlow) -> None:
+        self.admit, self.promised = policy.admit, dict[int, tuple[Floats, Ints]]()
+
+    def decide(self, demand: Demand) -> Decision:
+        """New plans if they keep all promises, else the old ones."""
+        plan = minimum_shares(demand)
+        held = np.array([job in self.promised for job in demand.job.tolist()], bool)
+        if plan.met[held].all():
+            rows = np.flatnonzero(plan.met)
+            self.promised = {int(demand.job[i]): (plan.time[i], plan.level[i]) for i in rows}
+        else:
+            time, level = np.full(plan.time.shape, np.inf), np.full(plan.level.shape, -1)
+            for i in np.flatnonzero(held):
+                time[i], level[i] = self.promised[int(demand.job[i])]
+            plan = Planned(held, time, level)
+        chosen, change = plan.at(demand.now)
+        return Decision(_grow_cheaply(demand, chosen), change)
+
+
+def minimum_shares(demand: Demand) -> Planned:
+    """Plan all jobs by deadline: each takes the smallest sizes that suffice on what is left free."""
+    k = len(demand.job)
+    plan = Planned(np.zeros(k, bool), np.full((k, STEPS), np.inf), np.full((k, STEPS), -1))
+    if k:
+        order = np.lexsort((demand.job, demand.deadline))
+        room = np.empty(4 * k + 8), np.empty(4 * k + 8, np.int64), np.empty(4 * k + 8, np.int64)
+        _plan(
+            demand.now, order, demand.deadline, demand.left, demand.rate, demand.gpus, int(demand.size[0]), *room, plan
+        )
+    return plan
+
+
+def _grow_cheaply(demand: Demand, chosen: Ints) -> Ints:
+    """Steps to the next larger size, the one that adds least accelerator-time per accelerator first."""
+    chosen, rows = chosen.copy(), np.arange(len(chosen))
+    free = int(demand.size[0] - demand.gpus[chosen[chosen >= 0]].sum())
+    spent = np.column_stack([demand.seconds * demand.gpus, np.full(len(chosen), np.inf)])
+    held = np.append(demand.gpus, 0)
+    while free > 0 and len(rows):
+        larger = (demand.gpus[None, :] > held[chosen][:, None]) & (demand.rate > 0)
+        faster = demand.rate > np.where(chosen >= 0, demand.rate[rows, chosen], 0.0)[:, None]
+        following = np.where(larger & faster, demand.gpus[None, :], np.iinfo(np.int64).max).argmin(axis=1)
+        step = demand.gpus[following] - held[chosen]
+        fits = (larger & faster)[rows, following] & (step <= free)
+        with np.errstate(invalid="ignore"):
+            price = (spent[rows, following] - spent[rows, chosen]) / np.maximum(step, 1)
+        price = np.where(fits, np.where(chosen < 0, -np.inf, price), np.inf)
+        i = int(price.argmin())
+        if not fits[i]:
+            break
+        free -= int(step[i])
+        chosen[i] = following[i]
+    return chosen
+
+
+# Over 10 positional parameters: compiled code takes arrays, and tells their types apart by position.
+@kernel
+def _plan(
+    now: float, order: Ints, deadline: Floats, left: Floats, rate: Floats, gpus: Ints, capacity: int, time: Floats,
+    free: Ints, given: Ints, plan: Planned,
+) -> None:  # fmt: skip
+    """Free accelerators are a step function: `free[s]` from `time[s]` to `time[s + 1]`."""
+    count = 1
+    time[0] = now
+    free[0] = capacity
+    for job in order:
+        level, point = _least_level(count, time, free, deadline[job], left[job], rate[job], gpus)
+        due = deadline[job] if level >= 0 else np.inf
+        top = level if level >= 0 else len(gpus) - 1
+        todo, end, last = left[job], now, 0
+        for s in range(count):
+            if time[s] >= due:
+                break
+            until = min(time[s + 1] if s + 1 < count else np.inf, due)
+            given[s] = _largest(free[s], top if s >= point else top - 1, rate[job], gpus)
+            last = s
+            if given[s] >= 0:
+                speed = rate[job, given[s]]
+                if todo <= speed * (until - time[s]) * (1 + 1e-12):
+                    end = time[s] + todo / speed
+                    todo = 0.0
+                    break
+                todo -= speed * (until - time[s])
+        plan.met[job] = level >= 0 and todo <= 1e-9 * left[job] + 1e-12
+        if todo > 0:
+            end = min(due, time[last + 1] if last + 1 < count else due)
+        steps = 0
+        for s in range(last + 2):
+            level = given[s] if s <= last else -1
+            if steps == 0 or level != plan.level[job, steps - 1]:
+                steps = min(steps, STEPS - 1)
+                plan.time[job, steps] = time[s] if s <= last else end
+                plan.level[job, steps] = level
+                steps += 1
+        if end <= time[last]:
+            last -= 1
+        elif end < (time[last + 1] if last + 1 < count else np.inf):
+            for s in range(count, last + 1, -1):
+                time[s] = time[s - 1]
+                free[s] = free[s - 1]
+            time[last + 1] = end
+            free[last + 1] = free[last]
+            count += 1
+        for s in range(last + 1):
+            if given[s] >= 0:
+                free[s] -= gpus[given[s]]
+
+
+@kernel
+def _least_level(
+    count: int, time: Floats, free: Ints, deadline: float, left: float, rate: Floats, gpus: Ints
+) -> tuple[int, int]:
+    """The smallest configuration that ends in time, and the first step in which it is needed; -1 if none does."""
+    for level in range(len(gpus)):
+        if rate[level] <= 0:
+            continue
+        done, until = 0.0, deadline
+        for s in range(count - 1, -1, -1):
+            if time[s] >= deadline:
+                continue
+            given = _largest(free[s], level, rate, gpus)
+            if given >= 0:
+                done += rate[given] * (until - time[s])
+            until = time[s]
+            if done >= left:
+                return level, s
+    return -1, 0
+
+
+@kernel
+def _largest(free: int, most: int, rate: Floats, gpus: Ints) -> int:
+    """The largest configuration up to `most` that fits; -1 if none does."""
+    for level in range(most, -1, -1):
+        if rate[level] > 0 and gpus[level] <= free:
+            return level
+    return -1

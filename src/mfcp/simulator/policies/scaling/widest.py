@@ -1,0 +1,28 @@
+"""Earliest deadline first, each as wide as it can."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from mfcp.simulator.policies.deciding import Decision, Demand, Scale
+
+
+class Widest(Scale):
+    """Jobs by their deadline, each as wide as is of use: earliest deadline first, elastic."""
+
+    name: ClassVar[str] = "edf_widest"
+    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("deadline",)
+    by: Literal["rate", "size"] = Field("rate", description="the fastest way to run that is free, or the largest")
+
+    def decide(self, demand: Demand) -> Decision:
+        """One by one."""
+        free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
+        for i in np.lexsort((demand.job, demand.deadline)):
+            rate = np.where(demand.gpus <= free[demand.type], demand.rate[i], 0.0)
+            if rate.max() > 0:
+                chosen[i] = int(rate.argmax()) if self.by == "rate" else int(np.flatnonzero(rate)[-1])
+                free[demand.type[chosen[i]]] -= demand.gpus[chosen[i]]
+        return Decision(chosen)

@@ -1,0 +1,22 @@
+"""Steps that policies of sizes share."""
+
+import numpy as np
+
+from mfcp.simulator.policies.deciding import fill, grow
+
+
+def test_jobs_in_turn_take_what_they_want_while_it_fits(demand):
+    seen = demand([[1, 2, 3]] * 3, [5])
+    assert fill(seen, np.array([2, 0, 1]), np.array([1, 2, 1])).tolist() == [1, -1, 1]
+
+
+def test_growth_takes_the_best_step_per_accelerator(demand):
+    seen = demand([[1.0, 1.9, 2.0], [1.0, 1.2, 1.3]], [4])
+    worth = np.column_stack([seen.rate, np.zeros(2)])
+    assert grow(seen, np.full(2, -1), worth).tolist() == [1, 1]  # 1 and 1, then .9, then .2
+    assert grow(demand([[1.0, 1.9]], [1]), np.array([-1]), np.array([[1.0, 1.9, 0.0]])).tolist() == [0]
+
+
+def test_nothing_grows_that_is_worth_nothing_more(demand):
+    seen = demand([[1.0, 1.0, 0.0]], [4])
+    assert grow(seen, np.full(1, -1), np.array([[1.0, 1.0, -np.inf, 0.0]])).tolist() == [0]

@@ -1,0 +1,74 @@
+"""The clock of slots."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from mfcp.errors import DataError, SolverError
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.configurations import Configurations
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.policies.deciding import Decision, Scale
+from mfcp.simulator.semantics import Slots
+from mfcp.simulator.simulation import import_policies, simulate
+
+import_policies()
+
+
+class Scripted(Scale):
+    """Gives the first job a size by the time, in units of 10 s."""
+
+    name: ClassVar[str] = ""
+    sizes: tuple[int, ...]
+
+    def decide(self, demand):
+        step = int(demand.now // 10)
+        chosen = np.full(len(demand.job), -1)
+        chosen[0] = self.sizes[min(step, len(self.sizes) - 1)]
+        return Decision(chosen, 10.0 * (step + 1) if step + 1 < len(self.sizes) else np.inf)
+
+
+def one(iterations, deadline=np.inf):
+    return Jobs(
+        np.array(["a"]), np.zeros(1), np.ones(1, np.int64), np.array([float(iterations)]), np.ones(1),
+        deadline=np.array([deadline]),
+    )  # fmt: skip
+
+
+WAYS = Configurations(np.array([1, 2]), np.zeros(2, np.int64), np.array([[1.0, 2.0]]), np.array([100.0, 200.0]))
+
+
+def test_progress_follows_the_size_and_energy_the_power():
+    outcome = simulate(one(40), Cluster.parse("2"), Scripted(sizes=(0, -1, 1)), configurations=WAYS)
+    assert outcome.finished == pytest.approx([35.0])  # 10 alone, a pause of 10, 30 at two a second
+    assert outcome.joules == pytest.approx([10 * 100.0 + 15 * 200.0])
+    assert outcome.log["event"].tolist() == ["submitted", "started", "stopped", "started", "finished"]
+
+
+def test_a_change_is_charged_once_and_a_layout_known_before_costs_less():
+    terms = Slots(charge_s=2.0, per_doubling_s=1.0)
+    outcome = simulate(one(30), Cluster.parse("2"), Scripted(sizes=(0, 1, 0)), configurations=WAYS, semantics=terms)
+    # 10 - 3 at one a second, 10 - 4 at two a second, then 11 left behind a charge of 2 for a known layout
+    assert outcome.finished == pytest.approx([20 + 2 + 30 - 7 - 12])
+
+
+def test_events_within_a_slot_wait_for_it():
+    jobs = Jobs.simple(np.array([0.0, 1.0]), np.array([1, 1]), np.array([5.0, 5.0]), deadline=np.array([99.0, 99.0]))
+    outcome = simulate(jobs, Cluster.parse("2"), Policy.build("edf_widest"), semantics=Slots(slot_s=4.0),
+                       configurations=Configurations.rigid(jobs, Cluster.parse("2")))  # fmt: skip
+    assert outcome.started.tolist() == [0.0, 4.0]
+    assert outcome.finished.tolist() == [5.0, 9.0]
+
+
+@pytest.mark.parametrize(("sizes", "why"), [((1,), "gives more than there is"), ((-1,), "asks for no further")])
+def test_a_policy_that_breaks_the_rules_is_named(sizes, why):
+    with pytest.raises(SolverError, match=why):
+        simulate(one(40), Cluster.parse("1"), Scripted(sizes=sizes), configurations=WAYS)
+
+
+def test_failures_are_refused():
+    jobs = Jobs.simple(np.zeros(1), np.ones(1), np.ones(1), success=np.array([0.5]))
+    with pytest.raises(DataError, match="cannot change their size"):
+        simulate(jobs, Cluster.parse("1"), Policy.build("optimus"))
