@@ -16,7 +16,10 @@ from mfcp.simulator.semantics import preset
 from mfcp.simulator.simulation import import_policies, simulate
 
 BOUNDS = {"srtf": 1e-4, "srsf": 1e-4, "tiresias": 1e-2, "themis": 1e-2}
-LACKING = {"themis": "no policy of shares on the clock of events yet"}
+FREE = (
+    "its program leaves parts free, and what the solver returns decides; their own code, run again with ECOS 2.0.14, "
+    "gives 2,034,898 s on trace1 (mean), 12 % from what they published"
+)
 INTERLEAVING = "packs jobs on shared accelerators; not simulated yet"
 
 
@@ -32,12 +35,13 @@ def numbers(folder: Path, _: float) -> list[Number]:
     for row in expected["results"]:
         policy, trace, metric = row["policy"], row["trace"], row["metric"]
         what = f"{policy}, {trace}, {metric}"
-        if policy not in ("srtf", "srsf", "tiresias"):
-            result.append(Number(what, row["value"], None, None, LACKING.get(policy, INTERLEAVING)))
+        if policy not in BOUNDS:
+            result.append(Number(what, row["value"], None, None, INTERLEAVING))
             continue
         if (policy, trace) not in found:
             found[policy, trace] = _run(folder, trace, policy, factor, limits)
-        result.append(Number(what, row["value"], found[policy, trace][metric], BOUNDS[policy]))
+        cause = FREE if policy == "themis" else ""
+        result.append(Number(what, row["value"], found[policy, trace][metric], BOUNDS[policy], cause))
     return result
 
 
@@ -46,7 +50,8 @@ def _run(folder: Path, trace: str, policy: str, factor: float, limits: tuple[flo
     if policy == "tiresias":  # counts accelerators, not nodes; a job keeps the place that it had
         ordering = Policy.build("las", limits=limits, within="entry")
         return simulate(jobs, Cluster.parse("64"), ordering, semantics=preset("muri", running_first=True)).metrics()
-    return simulate(jobs, Cluster.parse("8x8"), Policy.build(policy), semantics=preset("muri")).metrics()
+    fields = {"unit": "iterations", "noise": 1e-5} if policy == "themis" else {}
+    return simulate(jobs, Cluster.parse("8x8"), Policy.build(policy, **fields), semantics=preset("muri")).metrics()
 
 
 def read_jobs(folder: Path, trace: str, factor: float) -> Jobs:

@@ -35,7 +35,9 @@ def add_parser(commands: Any) -> None:
     simulate.add_argument("--cluster", required=True, metavar="C", help="64, 8x8 or v100:9x4,k80:36")
     simulate.add_argument("--policy", required=True, metavar="P,Q,…", help="see docs/simulator.md")
     simulate.add_argument("--belief", default="oracle", metavar="B", help="of durations: oracle, error:mre=0.25, …")
-    simulate.add_argument("--semantics", metavar="NAME", help="a preset: plain, muri, gavel, shockwave, slots, elasticflow")
+    simulate.add_argument(
+        "--semantics", metavar="NAME", help="a preset: plain, muri, gavel, shockwave, slots, elasticflow"
+    )
     simulate.add_argument("--placement", choices=("first", "best", "fastest"), default="first", help="of nodes (first)")
     simulate.add_argument("--seed", type=int, default=0, metavar="S", help="of beliefs and failures (0)")
     simulate.add_argument("--leave-out", action="store_true", help="leave bad rows out, instead of an error")

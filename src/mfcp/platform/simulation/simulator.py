@@ -10,14 +10,17 @@ import shutil
 import sys
 import time
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from mfcp.arrays import Floats
 from mfcp.data.log.tables import Tables, write_tables
 from mfcp.errors import SettingsError, guarded
 from mfcp.files import read_json, replacing_folder, write_json
+from mfcp.platform.simulation.queues import ClusterQueues
 from mfcp.platform.simulation.world import DAY, HOUR, SimulatedRun, SimulatorSettings, World, number_of
 from mfcp.platform.state.store import Store
 from mfcp.registry import explain
@@ -50,10 +53,20 @@ class Simulator:
                 raise SettingsError(
                     f"{self._file} is of seed {self.state['seed']}, not {settings.seed}; name another home"
                 )
+            self.queues = ClusterQueues(settings.policy, settings.servers, self.state.setdefault("queues", {}))
             return
         self._deliver(0, self.world.history())
         self.state = {"seed": settings.seed, "clock": 0.0, "submitted": 0, "next": 0.0, "delivery": 0.0}
-        self.state |= {"round": 0, "back": 0, "offline": [], "free": {}, "running": [], "outgoing": [], "deliveries": 1}
+        self.state |= {
+            "round": 0,
+            "back": 0,
+            "offline": [],
+            "queues": {},
+            "running": [],
+            "outgoing": [],
+            "deliveries": 1,
+        }
+        self.queues = ClusterQueues(settings.policy, settings.servers, self.state["queues"])
         self._save()
 
     def step(self, seconds: float) -> None:
@@ -102,17 +115,31 @@ class Simulator:
         state["submitted"] += len(moments)
 
     def _start(self) -> None:
-        """Assigned tasks queue on their clusters, one after another."""
-        state, free = self.state, self.state["free"]
+        """Assigned tasks queue on their clusters, whose schedulers say when each runs."""
+        state, queues = self.state, self.queues
         new = self.store.assignments(after=state["round"])
+        mine: dict[str, list[str]] = {}
         for task_id, cluster in zip(new["task_id"], new["cluster_id"], strict=True):
-            if number_of(task_id) < 0:
-                continue
-            begin = max(state["clock"], free.get(cluster, 0.0))
-            run = SimulatedRun(task_id, cluster, self.settings.trial_runs, begin, begin)
-            free[cluster] = begin + float(self.world.runs([run])["duration_s"].iloc[0])
-            state["running"].append((*astuple(run)[:-1], free[cluster]))
+            if number_of(task_id) >= 0:
+                mine.setdefault(cluster, []).append(task_id)
+        ends = {run[0]: run[4] for run in state["running"] if run[2] == self.settings.trial_runs}
+        for cluster, tasks in mine.items():
+            done = {task: ends.get(task, 0.0) for task, _ in queues.waiting.get(cluster, [])}
+            queues.forget(cluster, done, state["clock"])
+            for task in tasks:
+                queues.add(cluster, task, state["clock"])
+            times = queues.times(cluster, partial(self._durations, cluster))
+            attempt = self.settings.trial_runs
+            state["running"] = [run for run in state["running"] if run[0] not in times or run[2] < attempt]
+            back = {task for task, end in done.items() if end == 0.0}  # logs of these have been delivered
+            state["running"] += [(task, cluster, attempt, *each) for task, each in times.items() if task not in back]
         state["round"] = max([state["round"], *new["round_id"].tolist()])
+
+    def _durations(self, cluster: str, tasks: list[str], begin: Floats) -> Floats:
+        """(k,) seconds of tasks that start on a cluster at these moments."""
+        runs = [SimulatedRun(t, cluster, self.settings.trial_runs, b, b) for t, b in zip(tasks, begin, strict=True)]
+        seconds: Floats = self.world.runs(runs)["duration_s"].to_numpy(float)
+        return seconds
 
     def _send(self) -> None:
         """Deliver what is outgoing; where a kill has it delivered twice, its content is the same."""

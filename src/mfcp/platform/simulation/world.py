@@ -45,6 +45,10 @@ class SimulatorSettings(BaseModel):
     trial_clusters: int = Field(3, ge=0, description="clusters that try a new task out when it arrives")
     trial_runs: int = Field(6, ge=1, description="runs of each such trial")
     delivery_hours: float = Field(6.0, ge=0, description="between deliveries of logs")
+    policy: str = Field(
+        "fifo", description="by which clusters schedule what is assigned to them, see docs/simulator.md"
+    )
+    servers: int = Field(1, ge=1, description="tasks that a cluster runs at once")
     days_between_outages: float = Field(4.0, gt=0, description="of a cluster, in the mean")
     outage_hours: float = Field(6.0, gt=0, description="for which it then takes no tasks, in the mean")
     degraded: str = Field("meridian-a10x4", description="cluster that degrades, none if empty")

@@ -29,6 +29,10 @@ class Themis(Ordering):
         "seconds", description="of the time under an equal split; Muri's simulator counts iterations there"
     )
 
+    noise: float = Field(
+        0.0, ge=0, description="relative, on every part: ties by chance, as inexact solvers leave them"
+    )
+
     def keys(self, view: View) -> Keys:
         """Unknown before the first event."""
         return Keys(np.zeros(len(view.submit)))
@@ -50,7 +54,7 @@ class _Memory:
         self.view, self.policy, self.step = view, policy, view.expected / view.iterations
         self.scale = 1 / self.step if policy.unit == "iterations" else np.ones(n)
         self.past, self.left, self.split = np.zeros(n), np.full(n, np.nan), np.ones(n)
-        self.owed, self.last = np.zeros(n), 0.0
+        self.owed, self.last, self.random = np.zeros(n), 0.0, np.random.default_rng(0)
 
     def values(self, instant: Instant) -> Floats:
         """Ranks by part over time received, then by what is owed, then by part, largest first."""
@@ -63,6 +67,8 @@ class _Memory:
         waited = instant.now - self.view.submit[rows]
         alone = self.past[rows] + left / equal
         part = self.policy.parts(waited, seconds, alone, gpus, capacity, self.step[rows])
+        if self.policy.noise:
+            part = part * (1 + self.policy.noise * self.random.standard_normal(len(part)))
         deficit = self.owed[rows] - instant.executed
         self.owed[rows] += part * (instant.now - self.last)
         self.last = instant.now
