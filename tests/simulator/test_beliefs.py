@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mfcp.simulator.beliefs import Belief
+from mfcp.errors import SettingsError
+from mfcp.simulator.beliefs import Belief, Predicted
 from mfcp.simulator.jobs import Jobs
 
 
@@ -28,3 +29,10 @@ def test_history_is_what_had_ended_before():
 def test_nothing_is_not_a_number():
     jobs = Jobs.simple(np.zeros(1), np.ones(1), np.ones(1))
     assert np.isnan(Belief.build("nothing").durations(jobs, np.random.default_rng(0))).all()
+
+
+def test_predictions_of_others_are_taken_as_they_are():
+    jobs = Jobs.simple(np.zeros(2), np.ones(2), np.array([5.0, 1.0]))
+    assert Predicted(seconds=(1.0, 5.0)).durations(jobs, None).tolist() == [1.0, 5.0]
+    with pytest.raises(SettingsError, match="expected 2 positive seconds"):
+        Predicted(seconds=(1.0,)).durations(jobs, None)

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from mfcp.arrays import Floats
+from mfcp.errors import SettingsError
 from mfcp.registry import Registered
 from mfcp.simulator.jobs import Jobs
 
@@ -40,6 +41,24 @@ class Nothing(Belief):
     def durations(self, jobs: Jobs, rng: np.random.Generator) -> Floats:
         """Unknown."""
         return np.full(len(jobs.id), np.nan)
+
+
+class Predicted(Belief):
+    """Durations from elsewhere, such as a release's predictions for the cluster."""
+
+    name: ClassVar[str] = "predicted"
+    seconds: tuple[float, ...] = Field(description="of each job, in order of submission")
+
+    def durations(self, jobs: Jobs, rng: np.random.Generator) -> Floats:
+        """As they were given.
+
+        Raises:
+            SettingsError: not one positive number for every job.
+        """
+        expected = np.array(self.seconds, float)
+        if expected.shape != jobs.submit.shape or not (expected > 0).all():
+            raise SettingsError(f"belief 'predicted': expected {len(jobs.id)} positive seconds, one for every job")
+        return expected
 
 
 class RelativeError(Belief):

@@ -5,7 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.policies.ordering.themis import fairest_parts
+from mfcp.simulator.simulation import simulate
 
 
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 8), capacity=st.integers(4, 16))
@@ -33,3 +37,10 @@ def test_parts_that_the_ratio_leaves_free_lie_between_their_bounds():
 
 def test_who_had_least_of_their_part_goes_first(ends):
     assert ends("themis", [(0, 1, 10), (1, 1, 10)]) == pytest.approx([20, 11])
+
+
+def test_a_job_that_fails_again_and_again_keeps_its_place():
+    jobs = Jobs.simple(np.array([0.0, 1.0]), np.ones(2), np.array([50.0, 60.0]), success=np.array([0.1, 1.0]))
+    outcome = simulate(jobs, Cluster.parse("1"), Policy.build("themis"), retries=30, seed=1)
+    assert np.isfinite(outcome.finished).all()
+    assert outcome.lost[0] > 100.0

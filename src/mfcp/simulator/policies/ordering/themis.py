@@ -61,7 +61,8 @@ class _Memory:
         rows, capacity = instant.active, self.view.cluster.accelerators
         seconds = np.maximum(instant.left, 1e-6 * self.view.expected[rows])  # some outlive the belief
         gpus, left = self.view.gpus[rows], seconds * self.scale[rows]
-        self.past[rows] += np.where(np.isnan(self.left[rows]), 0.0, self.left[rows] - left) / self.split[rows]
+        done = np.where(np.isnan(self.left[rows]), 0.0, self.left[rows] - left)
+        self.past[rows] += np.maximum(done, 0.0) / self.split[rows]  # a job that failed starts again
         equal = np.minimum(np.ceil(capacity / max(len(rows), 1)) / gpus, 1.0)
         self.left[rows], self.split[rows] = left, equal
         waited = instant.now - self.view.submit[rows]
