@@ -54,3 +54,10 @@ def test_jobs_past_hope_give_way(ends):
     # The first cannot meet its deadline any more; the second still can.
     late = ends("chronus", [(0, 1, 3000, 2000), (0, 1, 1000, 1300)], lease_s=100.0)
     assert late == pytest.approx([4000.0, 1000.0])
+
+
+def test_a_lease_is_kept_until_it_ends(ends):
+    # The second is more urgent, and waits for the end of the lease at 100 s; then the first goes on.
+    first, second = ends("chronus", [(0, 1, 150, 1000), (10, 1, 100, 250)], lease_s=100.0)
+    assert second == pytest.approx(200.0)
+    assert first == pytest.approx(250.0)

@@ -28,27 +28,27 @@ class Chronus(Plan):
     limit_s: float = Field(5.0, gt=0, description="seconds for the integer program")
 
     def decide(self, demand: Demand) -> Decision:
-        """Those who have a lease now, then the others."""
+        """Where leases end, those who have the next one, then the others; in between, whoever runs stays."""
         own = demand.rate.argmax(axis=1)
         rest = demand.seconds[np.arange(len(own)), own]
         need = np.ceil(rest / self.lease_s).astype(int)
         slots = np.floor((demand.deadline - demand.now) / self.lease_s)
         hopeful = np.isfinite(slots) & (need <= slots)
-        now = np.zeros(len(own), bool)
-        rows = np.flatnonzero(hopeful & (slots < self.horizon))
-        if len(rows):
-            now[rows] = self._leases(demand, rows, need[rows], slots[rows].astype(int))
+        lease = int(demand.now / self.lease_s + 1e-9)
+        first = demand.chosen >= 0
+        if demand.now - lease * self.lease_s < 1e-6 * self.lease_s:
+            first = np.zeros(len(own), bool)
+            rows = np.flatnonzero(hopeful & (slots < self.horizon))
+            if len(rows):
+                first[rows] = self._leases(demand, rows, need[rows], slots[rows].astype(int))
         slack = np.where(hopeful, slots - need, np.inf)
-        order = np.lexsort((rest, slack, ~now))
-        return Decision(fill(demand, order, own), demand.now + self.lease_s)
+        order = np.lexsort((rest, slack, ~first))
+        return Decision(fill(demand, order, own), (lease + 1) * self.lease_s)
 
     def _leases(self, demand: Demand, rows: Ints, need: Ints, slots: Ints) -> Bools:
-        """Who runs in the first lease."""
-        gpus, horizon = demand.asked[rows], int(slots.max())
-        found = solve_leases(need, slots, gpus, int(demand.size.sum()), self.limit_s)
-        if found is None:
-            return np.argsort(np.argsort(slots - need, kind="stable"), kind="stable") < horizon
-        return found
+        """Who runs in the next lease; nobody is preferred if the solver found nothing in time."""
+        found = solve_leases(need, slots, demand.asked[rows], int(demand.size.sum()), self.limit_s)
+        return np.zeros(len(rows), bool) if found is None else found
 
 
 def solve_leases(need: Ints, slots: Ints, gpus: Ints, capacity: int, limit_s: float) -> Bools | None:
