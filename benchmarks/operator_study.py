@@ -101,7 +101,6 @@ def greedy(T: Floats, allowed: np.ndarray) -> Ints:
 def measure(data: Path) -> dict[str, Any]:
     """Fit the methods, run all combinations, and fit the speed-up of each policy."""
     from mfcp.data.log.validation import validate
-    from mfcp.data.pool.building import build_pool
     from mfcp.data.sources.folder import Folder
     from mfcp.evaluation.metrics import Reference, round_metrics
     from mfcp.methods.pretrain import epochs, pretrain
@@ -109,6 +108,7 @@ def measure(data: Path) -> dict[str, Any]:
     from mfcp.study.featurize import featurize
     from mfcp.study.reference import solved_setting
     from mfcp.study.setting import gather
+    from mfcp.study.study_pool import build_pool
 
     import_policies()
     settings = Settings.load(ROOT / "params.yaml")

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from mfcp.data.log.validation import validate
-from mfcp.data.pool.building import PoolSettings, build_pool
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.data.sources.folder import Folder
 from mfcp.emulator.platform import emulate
 from mfcp.emulator.settings import EmulatorSettings
 from mfcp.matching import MatchingProblem
+from mfcp.study.study_pool import PoolSettings, build_pool
 
 
 def emulated_pool(tasks: int = 60) -> TaskPool:

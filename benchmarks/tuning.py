@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from mfcp.data.log.validation import validate
-from mfcp.data.pool.building import build_pool
 from mfcp.data.pool.splits import draw_settings
 from mfcp.data.sources import Source
 from mfcp.evaluation.metrics import EvaluateSettings, evaluate
@@ -22,6 +21,7 @@ from mfcp.study.featurize import featurize
 from mfcp.study.reference import solved_setting
 from mfcp.study.setting import Setting
 from mfcp.study.study_data import Study
+from mfcp.study.study_pool import build_pool
 
 
 class TuningLog:

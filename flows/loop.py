@@ -202,9 +202,11 @@ class News:
 
 def _round(row: dict[str, Any]) -> str:
     gap = "" if row["gap"] is None else f", at most {row['gap']:.1%} above the best"
+    share, gamma = row["mean_reliability"], row["gamma"]
+    known = "unknown" if share is None or share != share else f"{share:.3f} (gamma {gamma:.3f})"
     return (
         f"round {row['round_id']}: {row['tasks']} tasks by release {row['version']}, makespan {row['makespan']:.0f} s"
-        f"{gap}, reliability {row['mean_reliability']:.3f} (gamma {row['gamma']:.3f})"
+        f"{gap}, reliability {known}"
     )
 
 

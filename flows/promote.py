@@ -43,7 +43,7 @@ def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
         return validate(workspace.read_log(folder, lock_wait_s), max_bad_share=limit, counted=False).tables
 
     before, section = models.current(), params.section("platform").promote
-    verdict = promotion(models, log, section, params.section("pool"), seed=params.section("release").seed)
+    verdict = promotion(models, log, section)
     logger.info("%s: %s", "promoted" if verdict.promote else "not promoted", verdict.why)
     if verdict.promote:
         told = {"version": models.current() or "", "before": before or "", "why": verdict.why}

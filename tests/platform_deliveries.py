@@ -17,7 +17,7 @@ from mfcp.platform.state.store import Store
 
 
 def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    columns = [column.name for column in SCHEMA[name].columns if column.required]
+    columns = [column.name for column in SCHEMA[name].columns]
     return coerce(SCHEMA[name], pd.DataFrame(rows, columns=columns, dtype=object)).lenient
 
 

@@ -68,7 +68,7 @@ def small_settings(**release: Any) -> Any:
     from mfcp.settings import Settings
 
     content = yaml.safe_load(PARAMS.read_text())
-    content["pool"] |= {"min_tasks_per_cluster": 10, "pools": "asis", "replicas": 1, "failures": "observed"}
+    content["pool"] |= {"replicas": 1, "failures": "observed"}
     content["featurize"] |= {"encoder": {"kind": "none"}, "operator_times": {"members": 2, "epochs": 3}}
     content["matching"] |= {"tasks": 5, "validation_rounds": 20}
     content["pretrain"]["training"] |= {"epochs": 40}

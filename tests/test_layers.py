@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mfcp.paper.code_closure import imported, module_of, modules, stage_code
+from mfcp.paper.code_closure import closure, imported, module_of, modules, stage_code
 
 ROOT = Path(__file__).parents[1]
 
@@ -182,6 +182,20 @@ def test_a_stages_deps_are_the_code_it_runs_and_no_more(stage: str) -> None:
 def test_a_change_of_a_solver_leaves_the_stages_fresh_that_solve_nothing(stage: str) -> None:
     solvers = ("mfcp.matching.large", "mfcp.matching.engines", "mfcp.matching.planning", "mfcp.matching.relaxed")
     assert not [name for name in stage_code(stage) if name.startswith(solvers)]
+
+
+def test_operation_never_touches_what_experiments_invent() -> None:
+    """Drawn pool sizes, samples and failures are the study's: no release, answer or flow of a platform runs them."""
+    invents = ("mfcp.study.invented", "mfcp.study.study_pool", "mfcp.emulator")
+    operation = ["mfcp.commands.match", "mfcp.commands.serve"]
+    operation += [name for name in modules() if name.startswith(("mfcp.release.", "mfcp.platform."))]
+    simulated = ("mfcp.platform.simulation", "mfcp.platform.settings")  # the clusters of `make platform`
+    for name in operation:
+        if not name.startswith(simulated):
+            assert not [own for own in closure(name) if own.startswith(invents)], name
+    assert not [own for own in stage_code("release") if own.startswith(invents)]
+    for path in (ROOT / "flows").glob("*.py"):
+        assert not [own for own in imported(path) if own.startswith(invents)], path
 
 
 def test_every_stage_module_is_a_stage_of_the_pipeline() -> None:

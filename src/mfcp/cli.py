@@ -8,10 +8,28 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mfcp.commands import benchmark, calibrate, capture, match, paper, platform, profile, serve, simulate, solve, table
+from mfcp.commands import (
+    benchmark,
+    calibrate,
+    capture,
+    check,
+    init,
+    match,
+    paper,
+    platform,
+    profile,
+    release,
+    serve,
+    simulate,
+    solve,
+    table,
+)
 from mfcp.errors import guarded
 
-COMMANDS = (benchmark, solve, match, capture, calibrate, profile, paper, platform, serve, simulate, table)
+COMMANDS = (
+    *(init, check, benchmark, release, match, solve),
+    *(capture, calibrate, profile, paper, platform, serve, simulate, table),
+)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SECTIONS = {
     "ingest": "mfcp.stages.ingest:IngestSettings",
     "validate": "mfcp.stages.validate:ValidateSettings",
-    "pool": "mfcp.data.pool.building:PoolSettings",
+    "pool": "mfcp.study.study_pool:PoolSettings",
     "featurize": "mfcp.study.featurize:FeaturizeSettings",
     "matching": "mfcp.study.setting:RoundSettings",
     "pretrain": "mfcp.methods.pretrain:PretrainSettings",

@@ -95,7 +95,7 @@ def test_bad_options_end_with_2_and_one_line(model, tasks, capsys, arguments, sa
 
 def test_no_release_and_no_tasks_are_said_with_a_remedy(model, tasks, capsys):
     assert run("--model", tasks / "none", "--tasks", tasks / "tasks.csv") == 2
-    assert "no such release; `dvc repro release`" in capsys.readouterr().err
+    assert "no such release; `mfcp release --data DIR --out " in capsys.readouterr().err
     (tasks / "empty").mkdir()
     assert run("--model", model, "--tasks", tasks / "empty") == 2
     assert "no table 'tasks' in it; expected tasks.csv" in capsys.readouterr().err

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from platform_log import small_log, small_release, small_settings
 
-from mfcp.data.pool.building import build_pool
 from mfcp.errors import DataError
 from mfcp.methods.base import predict
 from mfcp.release import model
 from mfcp.release.model import Release
 from mfcp.study.featurize import PoolFeatures
 from mfcp.study.scaling import Scale
+from mfcp.study.study_pool import build_pool
 from mfcp.tasks.features.descriptors import TaskFeatures
 from mfcp.tasks.features.encoder import GnnEncoder, NoEncoder
 
@@ -120,13 +120,14 @@ def test_work_that_a_task_does_not_state_counts_as_usual(release):
     np.testing.assert_allclose(release.predict(bare).T, release.predict(stated).T, rtol=1e-9)
 
 
-def test_what_a_task_lacks_counts_as_average():
+def test_what_a_task_lacks_is_unknown_and_not_another_value():
     names = ("log_flops", "domain=cv", "log_graph_count", "z0")
     tasks = TABLES["tasks"].head(4).assign(flops=[1e9, None, 1e9, 1e9], domain=["cv", "nlp", None, "music"])
     named = TaskFeatures.of({"tasks": tasks}, tasks["task_id"].to_numpy(str))
     Z = named.under(names, None)
     assert Z[:, 0] == pytest.approx([np.log(1e9), np.nan, np.log(1e9), np.log(1e9)], nan_ok=True)
-    assert Z[:, 1].tolist() == [1, 0, 0, 0]
+    assert Z[:, 1] == pytest.approx([1, 0, np.nan, 0], nan_ok=True)  # none of the tasks to learn from was silent
+    assert named.under(("domain=cv", "domain=unknown"), None).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0]]
     assert np.isnan(Z[:, 2:]).all()
     flagged = named.under(("log_flops", "no_flops", "no_graph", "log_graph_count"), None)
     assert flagged[1].tolist() == [0, 1, 1, 0]

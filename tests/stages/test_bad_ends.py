@@ -37,7 +37,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     Path("logs").mkdir()
     for name in ("tasks", "clusters", "runs"):
-        row = {column.name: "1" for column in SCHEMA[name].columns if column.required}
+        row = {column.name: "1" for column in SCHEMA[name].columns if not column.nullable}
         pd.DataFrame([row]).to_csv(f"logs/{name}.csv", index=False)
     Path(".dvc").mkdir()
     Path(".dvc/config").write_text("[core]\n    no_scm = true\n    analytics = false\n")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from platform_log import small_log, small_settings
 
-from mfcp.data.pool.building import build_pool
 from mfcp.study.operator_steps import OperatorSteps
+from mfcp.study.study_pool import build_pool
 from mfcp.tasks.features.descriptors import TaskFeatures
 from mfcp.tasks.timing.measured_steps import TimingSettings
 

@@ -42,7 +42,7 @@ def test_entries_by_seed_are_those_of_the_seed(setting):
 
 def test_a_part_with_too_few_tasks_is_named():
     study = toy_study()
-    short = study.setting("A", RoundSettings(tasks=40, validation_rounds=10), price=4.0)
+    short = study.setting("A", RoundSettings(tasks=40, validation_rounds=10), price=4.0).at_size(40)
     with pytest.raises(DataError, match=r"setting A, seed 0: \d+ validation tasks for rounds of 40"):
         short.rounds("validation", 10)
 

@@ -24,7 +24,11 @@ def add_parser(commands: Any) -> None:
     bench.add_argument("--methods", metavar="a,b,…", help="labels of params.yaml's methods; default all")
     bench.add_argument("--regime", choices=("sequential", "parallel"), help="tasks of a cluster in turn or at once")
     bench.add_argument("--gamma-quantile", type=float, metavar="Q", help="gamma: quantile of reliability (0.5)")
-    bench.add_argument("--pools", choices=("balanced", "asis"), help="draw pool sizes that balance the clusters")
+    bench.add_argument(
+        "--pools",
+        choices=("auto", "balanced", "asis"),
+        help="draw pool sizes that balance the clusters (auto: where no run tells a duration)",
+    )
     bench.add_argument("--failures", choices=("auto", "observed", "emulated", "off"), help="where reliability is from")
     bench.add_argument("--params", type=Path, metavar="FILE", help="all other settings (default: params.yaml)")
     bench.set_defaults(run=run)
@@ -39,21 +43,21 @@ def _positive(text: str) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Validate the log, run the benchmark, write its files and print its tables."""
-    from mfcp.data.log.validation import validate
-    from mfcp.data.sources.folder import Folder
+    from mfcp.commands.logs import read_log, warn
     from mfcp.evaluation.benchmark import benchmark
     from mfcp.evaluation.report import write_outcome
     from mfcp.evaluation.table import show
     from mfcp.files import output_folder
-    from mfcp.progress import progress
 
     settings, max_bad_share = _settings(options)
     folder = output_folder(options.out)
-    with progress(f"read and validate {options.data}"):
-        validated = validate(Folder(path=str(options.data)).read(settings.seed), max_bad_share=max_bad_share)
+    validated = read_log(options.data, max_bad_share=max_bad_share)
     outcome = benchmark(validated.tables, settings)
     write_outcome(outcome, folder)
     show(outcome.summary, everything=True)
+    warn(validated)
+    for note in outcome.pool.notes:
+        print(f"note: {note}")
     if outcome.pool.emulated:
         print(f"emulated, not measured: {', '.join(outcome.pool.emulated)}")
 
@@ -86,7 +90,9 @@ def _settings(options: argparse.Namespace) -> tuple[BenchmarkSettings, float]:
     sections = {
         name: settings.section(name) for name in ("pool", "featurize", "matching", "pretrain", "finetune", "evaluate")
     }
-    return BenchmarkSettings(**sections, methods=methods), settings.section("validate").max_bad_share
+    asked = frozenset(name for name in ("settings", "clusters", "tasks") if getattr(options, name) is not None)
+    plan = BenchmarkSettings(**sections, methods=methods, where=str(options.data), asked=asked)
+    return plan, settings.section("validate").max_bad_share
 
 
 def default_params() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mfcp.release.model import Release
 
 _COLUMNS = ("seconds", "seconds_low", "seconds_high", "reliability", "reliability_low", "reliability_high")
+_SHOWN = 50  # tasks listed for a person
 _EXPLAINED = 500  # tasks up to which every choice is explained without being asked
 
 
@@ -25,9 +27,12 @@ def add_parser(commands: Any) -> None:
         "match",
         help="predict and match a round of new tasks with a release",
         description="Names one cluster for every task of a table, with predicted times and reliabilities, how far the "
-        "plan can be from the best one, and why. The release is what `dvc repro release` wrote, data/release.",
+        "plan can be from the best one, and why. Of a task its name is enough; what else is told of it (model, "
+        "figures, graph) makes its interval narrower. `mfcp release` makes a release of a folder of logs.",
     )
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a release, for instance data/release")
+    parser.add_argument(
+        "--model", type=Path, required=True, metavar="DIR", help="a release, as `mfcp release` writes it"
+    )
     parser.add_argument(
         "--tasks", type=Path, required=True, metavar="FILE",
         help="table tasks (.csv, .jsonl, .parquet), or a folder with it and the graphs: nodes, edges",
@@ -37,7 +42,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--clusters", metavar="a,b,…", help="clusters at hand (default: all that the release knows)")
     parser.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds for engine and bound (10)")
     parser.add_argument("--explain", metavar="TASK", help="also print every cluster's case for this task")
-    parser.add_argument("--out", type=Path, metavar="FILE", help=".json or .csv (default: JSON on standard output)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help=".json or .csv (default: JSON, or to a terminal a table)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -67,23 +74,56 @@ def _write(out: Path | None, release: Release, decision: Decision) -> None:
     from mfcp.files import replacing, write_json
 
     rows = _rows(release, decision)
+    content = decision.summary() | {"tasks": rows}
+    if out is None and not sys.stdout.isatty():
+        print(json.dumps(content))
+        return
     if out is not None and out.suffix == ".csv":
         import pandas as pd
 
+        origin = {
+            "release": decision.version,
+            "log": content["log"]["name"],
+            "last_run": content["log"]["last_run"],
+            "emulated": content["emulated"],
+            "not_measured": "; ".join(content["not_measured"]),
+        }
         with replacing(out) as temporary:
-            pd.DataFrame(rows).to_csv(temporary, index=False)
-    else:
-        content = decision.summary() | {"tasks": rows}
-        if out is None:
-            print(json.dumps(content))
-            return
+            pd.DataFrame([row | origin for row in rows]).to_csv(temporary, index=False, float_format="%.6g")
+    elif out is not None:
         write_json(out, content)
-    print(
+    for line in _told(content, decision, out):
+        print(line)
+
+
+def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list[str]:
+    """The answer for a person: what it rests on, a line a task, and the plan as a whole."""
+    log, rows = content["log"], content["tasks"]
+    lines = ["EMULATED LOG: its runs never took place."] if content["emulated"] else []
+    dates = f", {log['first_run']} to {log['last_run']}" if log["last_run"] else ""
+    lines.append(f"release {decision.version} of {log['name'] or 'a log'}{dates}, {log['tasks']} tasks")
+    widths = [max(len(row[name]) for row in rows[:_SHOWN]) for name in ("task_id", "cluster_id")]
+    task, cluster = (max(width, least) for width, least in zip(widths, (4, 7), strict=True))
+    lines.append(f"{'task':<{task}}  {'cluster':<{cluster}}  {'seconds [95 % interval]':<28}  success  runs there")
+    for row in rows[:_SHOWN]:
+        seconds = f"{row['seconds']:.4g} [{row['seconds_low']:.4g}, {row['seconds_high']:.4g}]"
+        success = "unknown" if row["reliability"] is None else f"{row['reliability']:.3f}"
+        lines.append(
+            f"{row['task_id']:<{task}}  {row['cluster_id']:<{cluster}}  {seconds:<28}  {success:<7}  {row['runs']}"
+        )
+    if len(rows) > _SHOWN:
+        lines.append(f"and {len(rows) - _SHOWN} more tasks")
+    share = "reliability unknown"
+    if decision.mean_reliability is not None:
+        share = f"reliability {decision.mean_reliability:.4f} (gamma {decision.gamma:.4f})"
+    lines += [f"not measured: {text}" for text in content["not_measured"]]
+    lines.append(
         f"{len(rows)} tasks on {len(set(decision.cluster_id))} of {len(decision.clusters)} clusters by "
-        f"'{decision.rule}' of release {decision.version}: {decision.status}, makespan {decision.makespan:.6g} s "
-        f"(bound {decision.lower_bound:.6g} s, gap {decision.gap:.2%}), reliability {decision.mean_reliability:.4f} "
-        f"(gamma {decision.gamma:.4f}) → {out}"
+        f"'{decision.rule}': {decision.status}, makespan {decision.makespan:.6g} s"
     )
+    where = f" → {out}" if out is not None else ""
+    lines.append(f"  (bound {decision.lower_bound:.6g} s, gap {decision.gap:.2%}), {share}{where}")
+    return lines
 
 
 def _rows(release: Release, decision: Decision) -> list[dict[str, Any]]:
@@ -91,10 +131,18 @@ def _rows(release: Release, decision: Decision) -> list[dict[str, Any]]:
     why = [""] * len(decision.task_id)
     if len(why) <= _EXPLAINED:
         why = [_reason(explanation) for explanation in _explanations(release, decision, None)]
+    counts = decision.data.get("runs_per_cluster", {})
     return [
-        {"task_id": task, "cluster_id": cluster} | {name: float(chosen[name][j]) for name in _COLUMNS} | {"why": why[j]}
+        {"task_id": task, "cluster_id": cluster}
+        | {name: _number(chosen[name][j]) for name in _COLUMNS}
+        | {"runs": counts.get(cluster), "why": why[j]}
         for j, (task, cluster) in enumerate(zip(decision.task_id, decision.cluster_id, strict=True))
     ]
+
+
+def _number(value: float) -> float | None:
+    """As JSON has it; None where nothing is known."""
+    return None if value != value else float(value)
 
 
 def _explanations(release: Release, decision: Decision, tasks: list[str] | None) -> list[Explanation]:
@@ -115,7 +163,6 @@ def _reason(explanation: Explanation) -> str:
     others = [o for o in explanation.options if not o.chosen and o.allowed and o.online]  # in order of that cost
     if not others:
         return "no other cluster can take it"
-    return (
-        f"next best {others[0].cluster_id}: makespan {others[0].makespan_change:+.4g} s, "
-        f"reliability {others[0].reliability_change:+.4f}"
-    )
+    text = f"next best {others[0].cluster_id}: makespan {others[0].makespan_change:+.4g} s"
+    change = others[0].reliability_change
+    return text if change is None else f"{text}, reliability {change:+.4f}"

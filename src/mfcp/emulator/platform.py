@@ -277,6 +277,7 @@ def _cluster_table(platform: pd.DataFrame) -> pd.DataFrame:
     table = platform[public].copy()
     table.insert(4, "peak_flops", platform["peak_fp16"].fillna(platform["peak_bf16"]).fillna(platform["peak_fp32"]))
     table["peak_flops_fp32"] = platform["peak_fp32"]
+    table["origin"] = "emulated"
     return table
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.building import PoolSettings, build_pool
+from mfcp.data.pool.coverage import Coverage, refuse_thin
 from mfcp.data.pool.task_pool import TaskPool
+from mfcp.errors import DataError
 from mfcp.evaluation.compare import Summary, summarise
 from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.methods.base import FinetuneSettings, Method, Trained
@@ -19,6 +20,8 @@ from mfcp.progress import progress
 from mfcp.study.featurize import FeaturizeSettings, featurize
 from mfcp.study.reference import solved_setting
 from mfcp.study.setting import RoundSettings
+from mfcp.study.study_data import Study
+from mfcp.study.study_pool import PoolSettings, build_pool
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class BenchmarkSettings:
     methods: Mapping[str, Method]
     evaluate: EvaluateSettings
     seed: int = 0
+    where: str = "log"
+    """What the log is called in messages."""
+    asked: frozenset[str] = frozenset()
+    """Of clusters, settings and tasks: which a person has asked for, who is told where a log cannot have so many; the
+    others are upper limits."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +62,16 @@ class BenchmarkResult:
 
 
 def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
-    """Pool, featurize, pretrain, fit every method and judge it, setting by setting."""
+    """Pool, featurize, pretrain, fit every method and judge it, setting by setting.
+
+    Raises:
+        DataError: the log is too small for any comparison, or for what was asked for, naming every limit.
+    """
+    refuse_thin(Coverage.of(tables), benchmark=True, where=plan.where)
     pool = build_pool(tables, plan.pool, seed=plan.seed)
     with progress("featurize", len(plan.featurize.seeds)) as advance:
         study = featurize(tables, pool, plan.featurize, advance=advance)
+    _refuse_larger(study, plan)
     rounds, seeds, history = [], [], {}
     for name in study.settings:
         setting = solved_setting(study, name, plan.matching, price=plan.evaluate.shortfall_price)
@@ -74,4 +88,28 @@ def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
         seeds.append(per_seed)
     all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
     summary = summarise(all_rounds, all_seeds, bootstrap=plan.evaluate.bootstrap)
-    return BenchmarkResult(summary, all_rounds, all_seeds, history, pool)
+    return BenchmarkResult(summary, all_rounds, all_seeds, history, noted(study, plan.matching.tasks))
+
+
+def noted(study: Study, tasks: int) -> TaskPool:
+    """The study's pool, with a note where its rounds are smaller than asked for."""
+    largest = study.largest_round()
+    if largest >= tasks:
+        return study.pool
+    note = f"rounds of {largest} tasks instead of {tasks}: the smallest part of a split has no more"
+    return replace(study.pool, notes=(*study.pool.notes, note))
+
+
+def _refuse_larger(study: Study, plan: BenchmarkSettings) -> None:
+    largest = {
+        "settings": (plan.featurize.settings, len(study.settings)),
+        "clusters": (plan.featurize.clusters, len(next(iter(study.settings.values())))),
+        "tasks": (plan.matching.tasks, study.largest_round()),
+    }
+    over = {name: most for name, (want, most) in largest.items() if name in plan.asked and want > most}
+    if over:
+        listed = "; ".join(f"--{name} {largest[name][0]}: at most {most}" for name, most in over.items())
+        options = " ".join(f"--{name} {most}" for name, most in over.items())
+        raise DataError(
+            f"{plan.where}: too small for what is asked for: {listed}. What works: {options}, or none of these"
+        )

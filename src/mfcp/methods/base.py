@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing, write_json
-from mfcp.methods.pretrain import Pretrained
+from mfcp.methods.pretrain import Pretrained, PretrainSettings
 from mfcp.methods.training_curves import PREFIX, curves_in
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration
@@ -65,6 +65,10 @@ class Method(Registered):
     def spread(self, setting: Setting, base: Pretrained, left_out: OutOfFold | None) -> Calibration:
         """How far what was learned is off; zero unless the rule asks for it (`uses_spread`)."""
         return Calibration.none(len(setting.seeds), setting.clusters)
+
+    def needs(self, settings: PretrainSettings) -> dict[str, Any]:
+        """The fields of pretraining with no more in them than this method uses: `losses`, `calibrated`, `forecasts`."""
+        return {}
 
     def steps(self, settings: FinetuneSettings) -> int:
         """How often `learn` calls `advance`."""

@@ -16,7 +16,7 @@ from mfcp.arrays import Ints
 from mfcp.errors import SettingsError
 from mfcp.matching.regret import penalised_cost
 from mfcp.methods.base import FinetuneSettings, Learned, Method, Trained, predict
-from mfcp.methods.pretrain import Pretrained, spread_of
+from mfcp.methods.pretrain import Pretrained, PretrainSettings, only, spread_of
 from mfcp.predictors.calibration import Calibration
 from mfcp.predictors.corrected import Corrected, CorrectedHeads, widened
 from mfcp.predictors.cross_fitted import MeanOfFolds
@@ -101,6 +101,10 @@ class Finetuned(Method):
             setting: zeta and price.
             generators: the randomness of each seed, so that none depends on its company.
         """
+
+    def needs(self, settings: PretrainSettings) -> dict[str, Any]:
+        """See `Method.needs`."""
+        return only(settings, self.loss, self.corrects or ((self.forecast,) if self.forecast else ()))
 
     def steps(self, settings: FinetuneSettings) -> int:
         """See `Method.steps`."""

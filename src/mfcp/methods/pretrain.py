@@ -27,6 +27,7 @@ from mfcp.threads import one_thread
 
 Weights = Literal["out_of_fold", "equal"]
 Validation = Literal["learned", "held_out"]
+_FEW = 4  # tasks a fold below which leaving out one family at a time costs nothing and learns from more
 
 
 class PretrainSettings(BaseModel):
@@ -173,6 +174,13 @@ class Pretrained:
         return Pretrained(settings, heads, calibration, history, forecasts)
 
 
+def only(settings: PretrainSettings, loss: Loss | None, forecasts: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields `losses`, `calibrated` and `forecasts` for a method that needs heads of a loss, or these forecasts."""
+    losses = () if forecasts or loss is None else (loss,)
+    own = {name: forecaster for name, forecaster in settings.forecasts.items() if name in forecasts}
+    return {"losses": losses, "calibrated": losses, "forecasts": own}
+
+
 def new_heads(setting: Setting, predictor: Predictor) -> Heads:
     """Fresh heads of a setting, one member per seed."""
     return Heads(predictor, setting.Z.shape[2], setting.clusters, [(seed,) for seed in setting.seeds])
@@ -242,9 +250,11 @@ def training_data(setting: Setting, count: int, validation: Validation = "held_o
 
 
 def _folds(setting: Setting, count: int, validation: Validation) -> Ints:
-    """(S, n) fold of each task to learn from, -1 for others."""
+    """(S, n) fold of each task to learn from, -1 for others; with few tasks, every family is a fold of its own."""
     parts = ("train", "validation") if validation == "learned" else ("train",)
     learned = np.isin(setting.split, [PARTS[part] for part in parts])
+    if learned.sum(axis=1).max() < _FEW * count:
+        count = max(len(np.unique(setting.group[own])) for own in learned)
     return training_folds(setting.group, learned, count, setting.seeds)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mfcp.methods.base import FinetuneSettings, Method
-from mfcp.methods.pretrain import Pretrained, new_heads
+from mfcp.methods.pretrain import Pretrained, PretrainSettings, new_heads, only
 from mfcp.predictors.heads import Heads
 from mfcp.predictors.linear import Linear
 from mfcp.study.setting import Setting
@@ -19,6 +19,10 @@ class TaskAgnostic(Method):
     """Task-agnostic matching of [Huo2025]_: the mean over training tasks stands for every task."""
 
     name: ClassVar[str] = "task_agnostic"
+
+    def needs(self, settings: PretrainSettings) -> dict[str, Any]:
+        """See `Method.needs`; nothing."""
+        return only(settings, None)
 
     def learn(
         self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]

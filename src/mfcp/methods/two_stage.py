@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.methods.base import FinetuneSettings, Learned, Method
-from mfcp.methods.pretrain import Pretrained, Weights, spread_of
+from mfcp.methods.pretrain import Pretrained, PretrainSettings, Weights, only, spread_of
 from mfcp.predictors.calibration import Calibration
 from mfcp.predictors.forecast import OutOfFold
 from mfcp.predictors.heads import Loss
@@ -27,6 +27,10 @@ class TwoStage(Method):
     loss: Loss = "log_time"
     forecasts: tuple[str, ...] = Field((), description="names under pretrain.forecasts; empty: the heads of `loss`")
     weights: Weights = Field("out_of_fold", description="of several forecasts")
+
+    def needs(self, settings: PretrainSettings) -> dict[str, Any]:
+        """See `Method.needs`."""
+        return only(settings, self.loss, self.forecasts)
 
     def learn(
         self, setting: Setting, base: Pretrained, settings: FinetuneSettings, advance: Callable[[], Any]

@@ -149,12 +149,12 @@ def job_name(data: str, experiment: str, setting: str, value: float | None) -> s
 def _study(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     """Tables → pool → features of every seed."""
     from mfcp.data.log.validation import validate
-    from mfcp.data.pool.building import build_pool
     from mfcp.data.pool.splits import describe
     from mfcp.data.sources import Source
     from mfcp.registry import import_members
     from mfcp.settings import Settings
     from mfcp.study.featurize import featurize
+    from mfcp.study.study_pool import build_pool
 
     import_members("mfcp.data.sources")
     settings = Settings({name: job.content[name] for name in ("validate", "pool", "featurize")})

@@ -98,7 +98,7 @@ def opened(path: Path) -> Iterator[LogFolder]:
 
 
 def _required(table: str) -> list[str]:
-    return [column.name for column in SCHEMA[table].columns if column.required]
+    return [column.name for column in SCHEMA[table].columns if not column.nullable]
 
 
 def _typed(table: str, frame: pd.DataFrame) -> pd.DataFrame:

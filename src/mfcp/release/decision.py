@@ -14,12 +14,11 @@ from mfcp.errors import DataError, SettingsError
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, MatchingProblem, makespan, reliability
 from mfcp.release.model import Release
-from mfcp.rules.base import Belief
+from mfcp.rules.base import WIDTH, Belief
 
 if TYPE_CHECKING:
     from mfcp.data.log.tables import Tables
 
-WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
 _MANY_TASKS = 200  # above, a search that proves more than prices do is not worth its time
 _BOUND = {"kind": "dual", "target": 1.0}
 _FEW_BOUND = {"kind": "search", "effort": 1_000, "budget": 3_000}  # a better plan would not make the bound better
@@ -36,13 +35,14 @@ class Decision:
         belief: of the round, B = 1, over `clusters`.
         makespan: predicted seconds until the last cluster is done.
         lower_bound: seconds that no plan of at least this plan's predicted reliability, or gamma, can undercut.
-        mean_reliability: predicted share of successes.
-        gamma: what was asked for.
+        mean_reliability: predicted share of successes; None where nothing is known of reliability.
+        gamma: what was asked for; None where it was not applied, because nothing is known of reliability.
         status: "optimal" where makespan and bound agree, "feasible", or "short" where the plan is predicted to miss
             gamma.
         rule: what chose the plan: the release's rule, or an engine.
         took_s: seconds for prediction, plan and bound.
         version, data: of the release.
+        provenance: see `Release.provenance`.
     """
 
     task_id: tuple[str, ...]
@@ -51,13 +51,14 @@ class Decision:
     belief: Belief
     makespan: float
     lower_bound: float
-    mean_reliability: float
-    gamma: float
+    mean_reliability: float | None
+    gamma: float | None
     status: str
     rule: str
     took_s: float
     version: str
     data: dict[str, Any]
+    provenance: dict[str, Any]
 
     @property
     def cluster_id(self) -> tuple[str, ...]:
@@ -72,7 +73,7 @@ class Decision:
     def summary(self) -> dict[str, Any]:
         """The plan as a whole, as JSON has it; `chosen` has its tasks."""
         return {
-            "version": self.version,
+            **self.provenance,
             "rule": self.rule,
             "status": self.status,
             "gamma": self.gamma,
@@ -83,25 +84,27 @@ class Decision:
         }
 
     def chosen(self) -> dict[str, Floats]:
-        """Seconds and reliability of each task on its cluster, with 95 % intervals: each (n,).
-
-        Times are log-normal about their median; reliabilities normal, cut at 0 and 1.
-        """
+        """Seconds and reliability of each task on its cluster, with 95 % intervals: each (n,), see `intervals`."""
         every = intervals(self.belief)
         j = np.arange(len(self.assignment))
         return {name: value[0, self.assignment, j] for name, value in every.items()}
 
 
 def intervals(belief: Belief) -> dict[str, Floats]:
-    """seconds, seconds_low, seconds_high, reliability, reliability_low, reliability_high: each (B, M, N)."""
-    factor, width = np.exp(WIDTH * belief.log_sd), WIDTH * belief.a_sd
+    """seconds, seconds_low, seconds_high, reliability, reliability_low, reliability_high: each (B, M, N).
+
+    Intervals of 95 %: of log times `belief.width` deviations about their median, of reliabilities normal, cut at 0 and
+    1, all nan where nothing is known of them.
+    """
+    factor, width = np.exp(belief.width * belief.log_sd), WIDTH * belief.a_sd
+    reliability = belief.A if belief.reliability_known else np.full(belief.A.shape, np.nan)
     return {
         "seconds": belief.T,
         "seconds_low": belief.T / factor,
         "seconds_high": belief.T * factor,
-        "reliability": belief.A,
-        "reliability_low": np.clip(belief.A - width, 0, 1),
-        "reliability_high": np.clip(belief.A + width, 0, 1),
+        "reliability": reliability,
+        "reliability_low": np.clip(reliability - width, 0, 1),
+        "reliability_high": np.clip(reliability + width, 0, 1),
     }
 
 
@@ -130,9 +133,9 @@ def decide(
     """
     begin = time.perf_counter()
     belief, names = _at_hand(release, release.predict(tables), clusters)
-    if gamma is not None:
-        if not 0 <= gamma <= 1:
-            raise SettingsError(f"gamma: expected a mean reliability in [0, 1], got {gamma}")
+    if gamma is not None and not 0 <= gamma <= 1:
+        raise SettingsError(f"gamma: expected a mean reliability in [0, 1], got {gamma}")
+    if gamma is not None and release.reliability_known:
         belief = replace(belief, gamma=np.array([float(gamma)]))
     problem, rule = belief.problem(), release.trained.method.rule
     if engine == "auto":
@@ -150,13 +153,14 @@ def decide(
         belief=belief,
         makespan=ends,
         lower_bound=bound,
-        mean_reliability=reached,
-        gamma=asked,
+        mean_reliability=reached if release.reliability_known else None,
+        gamma=asked if release.reliability_known else None,
         status="short" if short else "optimal" if tight else "feasible",
         rule=rule.name if engine == "auto" else engine,
         took_s=time.perf_counter() - begin,
         version=release.version,
         data=release.data,
+        provenance=release.provenance(tables),
     )
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mfcp.arrays import Floats
+from mfcp.arrays import Floats, Ints, Texts
+from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
 from mfcp.files import read_json, replacing_folder, write_json
 from mfcp.methods.base import Trained, predict
+from mfcp.release.incomplete import complete
+from mfcp.release.known_tasks import COLUMNS, KnownTasks, unknown_cells
 from mfcp.rules.base import Belief
 from mfcp.study.operator_steps import OperatorPredictor
 from mfcp.study.scaling import Scale
@@ -22,10 +26,14 @@ from mfcp.tasks.timing.operator_times import OperatorTimes
 from mfcp.threads import one_thread
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from mfcp.data.log.tables import Tables
 
 MANIFEST = "manifest.json"
+LOG_FACTS = ("name", "first_run", "last_run", "tasks", "runs", "runs_per_cluster")
 _MODEL, _ENCODER, _OPERATORS, _FACTS = "model", "encoder.safetensors", "operators.safetensors", "release.json"
+_DONORS = "donors.safetensors"
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,13 @@ class Release:
         gamma: least mean reliability of a round where nobody asks for another.
         price: makespans per unit of missing reliability.
         learned_from: ids of the tasks that it was trained, stopped or tuned on; never judge it on these.
-        data: what its log was: digest, tasks, runs, and what of it is emulated.
+        data: what its log was: name, digest, dates, tasks, runs by cluster, and what of it is emulated.
+        known: what the log measured.
+        donors: (K, d) standardised features of tasks of the log, which stand in for what a new task does not state.
+        donor_model: (K,) names of their models.
+        per_sample: the log tells throughput only: a task's seconds follow from its `samples`.
+        reliability_known: whether a run of the log failed; else nothing is known of it and no gamma is asked for.
+        groups: families, or tasks where there are few families, that errors were measured on.
     """
 
     version: str
@@ -57,34 +71,158 @@ class Release:
     price: float
     learned_from: frozenset[str]
     data: dict[str, Any]
+    known: KnownTasks
+    donors: Floats
+    donor_model: Texts
+    per_sample: bool
+    reliability_known: bool
+    groups: int
 
     @one_thread()
     def predict(self, tables: Tables) -> Belief:
         """What the release believes of the rows of table `tasks`, in their order, as one round (B = 1).
 
-        A feature that a task lacks counts as average.
+        What the log measured of a task comes before what is predicted of it (`KnownTasks`). A task of which something
+        is not stated is predicted over what it may be, and its interval is wider (`mfcp.release.incomplete`).
 
         Args:
             tables: `tasks`, and their `nodes` and `edges` where they have graphs.
 
         Raises:
-            DataError: damaged graphs, or no task at all.
+            DataError: damaged graphs, no task at all, or one without `samples` where the log tells only throughput.
         """
-        tasks = tables["tasks"]
+        tasks = self.known.completed(tables["tasks"])
         if not len(tasks):
             raise DataError("tasks: no rows; a round needs at least one task")
-        samples = tasks["samples"].to_numpy(np.float64, na_value=np.nan) if "samples" in tasks else np.nan
-        work = log_samples(np.broadcast_to(samples, len(tasks)))
+        work = self._work(tasks)
+        described = self.describe({**tables, "tasks": tasks})
         width = len(self.feature_names) - 1
-        described = self.describe(tables)
-        Z = self.scale.apply(np.column_stack([described[:, :width], work]))
+        # The samples of a task are a feature, but where they are told of no task: then they are a factor.
+        feature, factor = (0.0 * work, work) if self.per_sample else (work, 0.0 * np.nan_to_num(work))
+        Z = self.scale.standard(np.column_stack([described[:, :width], feature])).reshape(len(tasks), -1)
+        predicted = partial(self._predicted, described[:, width:].T, feature)
+        T, A = predicted(np.nan_to_num(Z), np.arange(len(tasks)))
+        own = self.trained.calibration
+        variances = [np.tile(sd[0][:, None] ** 2, len(tasks)) for sd in (own.log_sd, own.own_sd, own.a_sd)]
+        part = np.flatnonzero(~np.isfinite(Z).all(axis=1))
+        if len(part):
+            model, of_part = _texts(tasks, "model")[part], lambda filled, at: predicted(filled, part[at])
+            T[:, part], A[:, part], *more = complete(Z[part], model, self.donors, self.donor_model, of_part)
+            for variance, added in zip(variances, more, strict=True):
+                variance[:, part] += added
+        log_sd, own_sd, a_sd = (np.sqrt(variance)[None] for variance in variances)
+        belief = Belief(
+            T=(T * np.exp(factor))[None],
+            A=np.where(self.reliability_known, A, 1.0)[None],
+            log_sd=log_sd,
+            own_sd=own_sd,
+            a_sd=a_sd * self.reliability_known,
+            gamma=np.array([self.gamma]),
+            allowed=np.ones((1, *T.shape), bool),
+            reliability_known=self.reliability_known,
+            width=self.width,
+        )
+        return self.known.update(belief, self.known.find(tasks), factor)
+
+    def _predicted(self, operators: Floats, work: Floats, Z: Floats, at: Ints) -> tuple[Floats, Floats]:
+        """Seconds and probabilities (M, n') of standardised features Z (n', d) without nan, of tasks `at` (n',).
+
+        Args:
+            operators: (M, n) log seconds of a sample, or (0, n) without networks over operators.
+            work: (n,) log samples; where they are nan, those among the features count.
+            Z: features.
+            at: whose they are.
+        """
         times = None
         if self.operators is not None:
-            usual = self.scale.mean.ravel()[-1]
-            times = (described[:, width:].T + np.where(np.isfinite(work), work, usual))[None]
+            mean, deviation = (values.ravel()[-1] for values in (self.scale.mean, self.scale.deviation))
+            times = (operators[:, at] + np.where(np.isfinite(work[at]), work[at], Z[:, -1] * deviation + mean))[None]
         T, A = predict(self.trained.heads, Z[None], times)
-        spread = self.trained.calibration
-        return Belief.of(T, A, log_sd=spread.log_sd[0], own_sd=spread.own_sd[0], a_sd=spread.a_sd[0], gamma=self.gamma)
+        return T[0].copy(), A[0].copy()
+
+    @property
+    def width(self) -> float:
+        """Deviations either side that hold 95 % of a Student distribution whose deviation `groups` errors told."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(max(self.groups - 1, 1), 0.975))
+
+    def _work(self, tasks: pd.DataFrame) -> Floats:
+        """(n,) log samples, nan where a row does not state them."""
+        samples = (
+            tasks["samples"].to_numpy(np.float64, na_value=np.nan)
+            if "samples" in tasks
+            else np.full(len(tasks), np.nan)
+        )
+        work = log_samples(samples)
+        if self.per_sample and not np.isfinite(work).all():
+            task = tasks["task_id"].iloc[int(np.argmin(np.isfinite(work)))]
+            raise DataError(
+                f"task '{task}': the log of release {self.version} tells throughput only, so seconds need the task's "
+                "work; fill in column 'samples'"
+            )
+        return work
+
+    def summary(self) -> list[str]:
+        """What a person is told of it, a line each; the first says whether its log is emulated."""
+        data, spread = self.data, self.trained.calibration.log_sd[0]
+        dates = f", {data['first_run']} to {data['last_run']}" if data.get("last_run") else ""
+        counts = ", ".join(f"{name} {count}" for name, count in data.get("runs_per_cluster", {}).items())
+        factor = float(np.exp(np.median(spread)))
+        known = (
+            f"reliability: counted; gamma {self.gamma:.3f} where none is asked for"
+            if self.reliability_known
+            else "reliability: unknown, no run failed; gamma is not applied"
+        )
+        return [
+            *(["EMULATED LOG: its runs never took place."] if data.get("emulated") else []),
+            f"release {self.version}, method '{self.trained.method.name}', of {data.get('name', 'a log')}{dates}",
+            f"{data.get('tasks')} tasks learned, {data.get('held_back')} kept back; runs behind each cluster: {counts}",
+            f"new tasks: times are typically off by a factor {factor:.2f} (measured on {self.groups} left-out groups)",
+            known,
+        ]
+
+    def provenance(self, tables: Tables) -> dict[str, Any]:
+        """What an answer about these tasks rests on: release, log, dates, runs by cluster, and what is not measured."""
+        told = []
+        if self.data.get("emulated"):
+            told.append("the log: it is emulated, no cluster ran these tasks")
+        if not self.reliability_known:
+            told.append("reliability: no run of the log failed, so nothing is known of it and gamma is not applied")
+        by_columns: dict[tuple[str, ...], list[str]] = {}
+        for task, columns in self.unstated(tables).items():
+            by_columns.setdefault(columns, []).append(task)
+        for columns, tasks in by_columns.items():
+            shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
+            told.append(f"{', '.join(columns)} of {shown}: not stated, so the interval is wider")
+        return {
+            "emulated": bool(self.data.get("emulated")),
+            "version": self.version,
+            "log": {"digest": self.data.get("log"), **{name: self.data.get(name) for name in LOG_FACTS}},
+            "interval": 0.95,
+            "not_measured": told,
+        }
+
+    def unstated(self, tables: Tables) -> dict[str, tuple[str, ...]]:
+        """task_id → the columns of `tasks` that the release would use and that its row, and the log, leave out."""
+        tasks = self.known.completed(tables["tasks"])
+        used = [name for name in COLUMNS if self._uses(name)]
+        empty = unknown_cells(tasks, used)
+        found = self.known.find(tasks)
+        return {
+            str(task): missing
+            for j, task in enumerate(tasks["task_id"])
+            if found[j] < 0 and (missing := tuple(name for name, mask in zip(used, empty, strict=True) if mask[j]))
+        }
+
+    def _uses(self, column: str) -> bool:
+        if column == "samples":
+            return self.per_sample or bool(self.scale.deviation.ravel()[-1] > 0)
+        if column == "graph_id":
+            return (self.encoder is not None or self.operators is not None) and "no_graph" not in self.feature_names
+        flags = f"no_{column}" in self.feature_names or f"{column}=unknown" in self.feature_names
+        stated = f"log_{column}" in self.feature_names
+        return not flags and (stated or any(name.startswith(f"{column}=") for name in self.feature_names))
 
     def describe(self, tables: Tables) -> Floats:
         """(n, d - 1 + M) features of the tasks but their work, nan where unknown; then log seconds per sample.
@@ -121,9 +259,32 @@ class Release:
                 price=float(facts["price"]),
                 learned_from=frozenset(facts["learned_from"]),
                 data=dict(facts["data"]),
+                known=KnownTasks.load(folder),
+                donors=_donors(folder),
+                donor_model=np.array(facts["donor_model"], np.str_),
+                per_sample=bool(facts["per_sample"]),
+                reliability_known=bool(facts["reliability_known"]),
+                groups=int(facts["groups"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{folder / _FACTS}: not the facts of a release ({error}); make it again") from None
+
+
+def _texts(tasks: pd.DataFrame, name: str) -> Texts:
+    """(n,) a text column, empty where it or a cell is not there."""
+    if name not in tasks:
+        return np.full(len(tasks), "", np.str_)
+    return tasks[name].astype(object).where(tasks[name].notna(), "").to_numpy(str)
+
+
+def _donors(folder: Path) -> Floats:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(folder / _DONORS)["Z"]
+    except (SafetensorError, OSError, KeyError) as error:
+        raise DataError(f"{folder / _DONORS}: not whole ({error}); make the release again") from None
 
 
 def _operators(folder: Path, facts: dict[str, Any]) -> OperatorPredictor | None:
@@ -143,7 +304,7 @@ def verify(folder: Path) -> str:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such release; `dvc repro release` makes one in data/release")
+        raise DataError(f"{folder}: no such release; `mfcp release --data DIR --out {folder}` makes one")
     manifest = read_json(folder / MANIFEST)
     if not isinstance(manifest, dict) or _FACTS not in manifest:
         raise DataError(f"{folder / MANIFEST}: expected file names with their SHA-256; make the release again")
@@ -169,16 +330,25 @@ def write_release(
     operators: OperatorPredictor | None,
     feature_names: tuple[str, ...],
     scale: Scale,
+    known: KnownTasks,
+    donors: Floats,
+    donor_model: list[str],
+    pool: TaskPool,
+    groups: int,
     learned_from: list[str],
     data: dict[str, Any],
 ) -> None:
     """Write a release, whole or not at all; arguments as the attributes of `Release`, `setting` is what was learned."""
+    from safetensors.numpy import save_file
+
     with replacing_folder(folder) as temporary:
         trained.save(temporary, _MODEL, setting)
         if encoder is not None:
             encoder.save(temporary / _ENCODER)
         if operators is not None:
             operators.times.save(temporary / _OPERATORS)
+        known.save(temporary)
+        save_file({"Z": np.ascontiguousarray(donors)}, temporary / _DONORS)
         facts = {
             "method": trained.method.spec(),
             "cluster_id": setting.cluster_id,
@@ -190,6 +360,10 @@ def write_release(
             "mean": scale.mean.ravel().tolist(),
             "deviation": scale.deviation.ravel().tolist(),
             "data": data,
+            "donor_model": donor_model,
+            "per_sample": pool.per_sample,
+            "reliability_known": pool.reliability_known,
+            "groups": groups,
             "learned_from": sorted(learned_from),
         }
         write_json(temporary / _FACTS, facts)

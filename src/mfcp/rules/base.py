@@ -15,6 +15,8 @@ from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
 from mfcp.registry import Registered
 
+WIDTH = 1.959964  # deviations either side that hold 95 % of a normal distribution
+
 
 @dataclass(frozen=True)
 class Belief:
@@ -29,6 +31,8 @@ class Belief:
         gamma: (B,) least mean reliability asked for.
         allowed: (B, M, N) which pairs exist.
         zeta: (M, N + 1) factors of parallel execution or None.
+        reliability_known: whether A says anything; where it does not, A is 1 and gamma 0.
+        width: deviations of log time either side of its median that hold 95 %; more where few errors told them.
     """
 
     T: Floats
@@ -39,6 +43,8 @@ class Belief:
     gamma: Floats
     allowed: Bools
     zeta: Floats | None = None
+    reliability_known: bool = True
+    width: float = WIDTH
 
     @staticmethod
     def of(

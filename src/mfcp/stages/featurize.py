@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from mfcp.data.log.tables import read_tables
-from mfcp.data.pool.building import build_pool
+from mfcp.data.pool.coverage import Coverage, refuse_thin
 from mfcp.data.pool.splits import describe
 from mfcp.files import replacing_folder, write_json
 from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, REPORTS, VALID, main
 from mfcp.study.featurize import FeaturizeSettings, featurize
+from mfcp.study.study_pool import build_pool
 
 
 def run(settings: Settings) -> None:
     """Build the pool, fit the encoder on each seed's training tasks, and describe every task."""
     section: FeaturizeSettings = settings.section("featurize")
     tables = read_tables(VALID)
+    refuse_thin(Coverage.of(tables), benchmark=True, where=str(VALID))
     pool = build_pool(tables, settings.section("pool"), seed=section.settings_seed)
     with progress("featurize", len(section.seeds)) as advance:
         study = featurize(tables, pool, section, advance=advance)
     with replacing_folder(FEATURES) as folder:
         study.save(folder)
     settings_of = {name: [str(pool.cluster_id[c]) for c in own] for name, own in study.settings.items()}
-    write_json(REPORTS / "pool.json", describe(pool) | {"settings": settings_of, "features": study.Z.shape[2]})
+    write_json(REPORTS / "pool.json", describe(study.pool) | {"settings": settings_of, "features": study.Z.shape[2]})
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ RELEASE = Path("data") / "release"
 def run(settings: Settings) -> None:
     """Train and write the release; print what it is."""
     with progress("release", steps(settings)) as advance:
-        data = {"log": folder_digest(VALID)}
+        data = {"name": str(VALID), "log": folder_digest(VALID)}
         release = fit_release(read_tables(VALID), settings, RELEASE, data=data, advance=advance)
-    print(f"release {release.version}: {len(release.cluster_id)} clusters, {release.data['tasks']} tasks")
+    print("\n".join(release.summary()))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.splits import draw_settings, held_out_tasks, split_tasks
+from mfcp.data.pool.splits import draw_settings, held_out_tasks, qualifying_sets, split_tasks
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.registry import FamilyField
 from mfcp.study.operator_steps import OperatorPredictor, OperatorSteps
@@ -25,6 +25,9 @@ from mfcp.tasks.features.descriptors import (
 )
 from mfcp.tasks.features.encoder import Encoder
 from mfcp.tasks.timing.measured_steps import TimingSettings
+
+LEAST_PART = 5
+"""Tasks that validation and test each hold where a log has four times as many: a round of the usual size."""
 
 
 class FeaturizeSettings(BaseModel):
@@ -53,6 +56,9 @@ def featurize(
 ) -> Study:
     """Draw settings and splits, fit the encoder per seed on its training tasks, and describe every task.
 
+    The settings are upper limits: a log with fewer clusters or tasks has fewer settings, smaller rounds and larger
+    parts for validation and test, and the pool's notes say so.
+
     Networks over operators learn the times of training and validation tasks on all clusters of the log, once for all
     settings. Replicas of a task share its features but for the number of samples, which the user of a platform states.
 
@@ -62,6 +68,13 @@ def featurize(
         settings: encoder, settings, seeds, shares.
         advance: called once per seed.
     """
+    asked, settings = settings, fitted(settings, pool)
+    notes = [
+        f"{most} {name} instead of {want}: the log has no more"
+        for name in ("clusters", "settings")
+        if (want := getattr(asked, name)) > (most := getattr(settings, name))
+    ]
+    pool = replace(pool, notes=(*pool.notes, *notes))
     split = np.stack([_split(pool, seed, settings) for seed in settings.seeds])
     described = PoolFeatures.of(tables, pool, settings)
     Z, times = [], []
@@ -82,6 +95,23 @@ def featurize(
         feature_names=encoded.names,
         operator_times=None if settings.operator_times is None else np.stack(times),
     )
+
+
+def fitted(settings: FeaturizeSettings, pool: TaskPool) -> FeaturizeSettings:
+    """The settings with no more clusters and settings than a pool has, and parts of a split that hold a round."""
+    clusters = min(settings.clusters, len(pool.cluster_id))
+    while not (good := len(qualifying_sets(pool, clusters, settings.settings_seed))) and clusters > 2:
+        clusters -= 1
+    least = min(LEAST_PART, len(pool.task_id) // 4) / len(pool.task_id)
+    validation = max(settings.validation, least)
+    test = max(1 - settings.train - settings.validation, least)
+    changes = {
+        "clusters": clusters,
+        "settings": max(1, min(settings.settings, good - settings.settings_after)),
+        "validation": validation,
+        "train": min(settings.train, 1 - validation - test),
+    }
+    return settings.model_copy(update=changes)
 
 
 def _split(pool: TaskPool, seed: int, settings: FeaturizeSettings) -> Ints:

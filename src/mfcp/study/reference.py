@@ -21,13 +21,13 @@ def solved_setting(study: Study, name: str, matching: RoundSettings, *, price: f
     return with_gamma(study.setting(name, matching, price=price))
 
 
-def with_gamma(setting: Setting) -> Setting:
-    """The setting with gamma (S,) from the labels of each seed's validation rounds.
+def with_gamma(setting: Setting, *parts: str) -> Setting:
+    """The setting with gamma (S,) from the labels of rounds of some parts, by default of each seed's validation tasks.
 
     gamma is the quantile `matching.gamma_quantile` of the reliability of the time-optimal plans, so that it binds in
     that share of the rounds.
     """
-    rounds = setting.rounds("validation", setting.matching.validation_rounds)
+    rounds = setting.rounds(parts or ("validation",), setting.matching.validation_rounds)
     time_optimal = replace(setting, gamma=np.zeros(len(setting.seeds))).problem(rounds)
     plans = solve_or_fall_back(time_optimal).assignment
     reached = reliability(plans, time_optimal.A).reshape(rounds.shape[:2])

@@ -24,14 +24,19 @@ class Scale:
         deviation = np.sqrt((((Z - mean) ** 2) * weight).sum(axis=1, keepdims=True))
         return Scale(mean, np.where(deviation > 1e-9, deviation, 0.0))
 
-    def apply(self, Z: Floats) -> Floats:
-        """Features (..., n, d) with mean 0 and deviation 1 over training tasks, cut at ±5; unknown ones are average.
+    def standard(self, Z: Floats) -> Floats:
+        """Features (..., n, d) with mean 0 and deviation 1 over training tasks, cut at ±5; nan where unknown.
 
         The cut keeps one unseen extreme from leaving the region that the predictors were trained in.
         """
         tells = self.deviation > 0
         scaled = (Z - self.mean) / np.where(tells, self.deviation, 1.0)
-        result: Floats = np.clip(np.where(tells & np.isfinite(Z), scaled, 0.0), -5.0, 5.0)
+        result: Floats = np.clip(np.where(tells, scaled, 0.0), -5.0, 5.0)
+        return result
+
+    def apply(self, Z: Floats) -> Floats:
+        """The same, but unknown features are average."""
+        result: Floats = np.nan_to_num(self.standard(Z))
         return result
 
 

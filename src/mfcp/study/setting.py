@@ -117,21 +117,22 @@ class Setting:
         result: Bools = (self.split == PARTS[part])[:, None, :] & self.allowed[None]
         return result
 
-    def rounds(self, part: str, count: int) -> Ints:
-        """(S, count, N) tasks of rounds drawn from one part; the same for every method.
+    def rounds(self, part: str | tuple[str, ...], count: int) -> Ints:
+        """(S, count, N) tasks of rounds drawn from a part, or from some together; the same for every method.
 
         Raises:
-            DataError: fewer than N tasks in that part.
+            DataError: fewer than N tasks there.
         """
-        drawn = []
+        drawn, parts = [], (part,) if isinstance(part, str) else part
         for s, seed in enumerate(self.seeds):
-            tasks = np.flatnonzero(self.split[s] == PARTS[part])
+            tasks = np.flatnonzero(np.isin(self.split[s], [PARTS[name] for name in parts]))
             if len(tasks) < self.matching.tasks:
                 raise DataError(
-                    f"setting {self.name}, seed {seed}: {len(tasks)} {part} tasks for rounds of {self.matching.tasks}; "
+                    f"setting {self.name}, seed {seed}: {len(tasks)} {' and '.join(parts)} tasks for rounds of "
+                    f"{self.matching.tasks}; "
                     f"profile more tasks on {', '.join(self.cluster_id)} or lower matching.tasks"
                 )
-            rng = np.random.default_rng([seed, PARTS[part], int.from_bytes(self.name.encode(), "big")])
+            rng = np.random.default_rng([seed, PARTS[parts[0]], int.from_bytes(self.name.encode(), "big")])
             order = rng.random((count, len(tasks))).argsort(axis=1)[:, : self.matching.tasks]
             drawn.append(tasks[order])
         return np.stack(drawn)

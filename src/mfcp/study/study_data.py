@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.pool.splits import split_groups
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
@@ -47,8 +47,26 @@ class Study:
         every = tuple(range(len(pool.cluster_id)))
         return Study(pool, {name: every}, (seed,), split[None], Z[None], feature_names, times[None])
 
+    def largest_round(self) -> int:
+        """Tasks of the largest round that every seed's validation and test tasks of every setting can fill.
+
+        A part without a single task does not count: a release has no test tasks where all are learned.
+        """
+        sizes = []
+        for clusters in self.settings.values():
+            split = np.where(self._usable(clusters), self.split, -1)
+            sizes += [(split == PARTS[part]).sum(axis=1).min() for part in ("validation", "test")]
+        return int(min((size for size in sizes if size), default=0))
+
+    def _usable(self, clusters: tuple[int, ...]) -> Bools:
+        """(n,) tasks with a time on two of the clusters: with one left there is nothing to match."""
+        usable: Bools = self.pool.allowed[list(clusters)].sum(axis=0) >= min(2, len(clusters))
+        return usable
+
     def setting(self, name: str, matching: RoundSettings, *, price: float) -> Setting:
-        """The named setting. Its gamma is nan: `mfcp.study.reference.with_gamma` solves for it.
+        """The named setting, with rounds of `matching.tasks` tasks, or of fewer where the log is too small for these.
+
+        Its gamma is nan: `mfcp.study.reference.with_gamma` solves for it.
 
         Args:
             name: one of `settings`.
@@ -58,7 +76,8 @@ class Study:
         clusters = list(self.settings[name])
         pool = self.pool
         allowed = pool.allowed[clusters]
-        usable = allowed.sum(axis=0) >= min(2, len(clusters))  # with one cluster left there is nothing to match
+        tasks = max(1, min(matching.tasks, self.largest_round()))
+        matching = matching if tasks == matching.tasks else matching.model_copy(update={"tasks": tasks})
         T, A = pool.T[clusters], pool.A[clusters]
         return Setting(
             name=name,
@@ -66,7 +85,7 @@ class Study:
             seeds=self.seeds,
             group=split_groups(pool),
             Z=standardise(self.Z, self.split == PARTS["train"]),
-            split=np.where(usable, self.split, -1),
+            split=np.where(self._usable(self.settings[name]), self.split, -1),
             T=T,
             A=A,
             runs=pool.runs[clusters],

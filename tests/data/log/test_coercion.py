@@ -15,7 +15,7 @@ TABLE = Table(
         Column("count", "integer", "", low=0, high=1e18),
         Column("amount", "real", "", low=0, high=1e9),
         Column("when", "time", ""),
-        Column("more", "real", "", required=False, low=0, high=1),
+        Column("more", "real", "", low=0, high=1),
     ),
     key=("name",),
 )

@@ -1,11 +1,10 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
-from mfcp.data.pool.times import balanced_pools, cluster_effects, measure_cells, task_effects
+from mfcp.data.pool.times import cluster_effects, measure_cells, task_effects
 
 
 def cells_of(log, pool_size=None):
@@ -80,17 +79,3 @@ def test_clusters_that_share_no_task_are_groups_of_their_own():
     effect, group = cluster_effects(T)
     assert group.tolist() == [0, 0, 1, 1]
     np.testing.assert_allclose(effect, np.log([2**-0.5, 2**0.5, 10**-0.5, 10**0.5]), atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_balanced_pools_bring_mean_speeds_within_the_stated_factor(seed):
-    rng = np.random.default_rng(seed)
-    T = np.exp(np.add.outer(rng.normal(0, 2, 6), rng.normal(0, 1, 40)) + rng.normal(0, 0.3, (6, 40)))
-    T[rng.random(T.shape) < 0.2] = np.nan
-    logged = np.array([1.0, 8, 1, 1, 2, 1])
-    pools = balanced_pools(T, logged, seed=seed)
-    effect, _ = cluster_effects(T * (logged / pools)[:, None])
-    assert np.ptp(effect) <= np.log(1.4) + 1e-9
-    assert np.ptp(effect) > 0.01
-    assert pools.min() == 1.0
-    np.testing.assert_array_equal(pools, balanced_pools(T, logged, seed=seed))

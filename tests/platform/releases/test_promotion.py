@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from platform_log import small_log, small_settings
+from platform_log import small_log
 
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.building import build_pool
+from mfcp.data.pool.logged import logged_pool
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.platform.releases.models import Models
 from mfcp.platform.releases.promotion import PromoteSettings, interval, judge, promotion
@@ -33,7 +33,7 @@ def log() -> Tables:
 
 @pytest.fixture(scope="module")
 def pool(log: Tables) -> TaskPool:
-    return build_pool(log, small_settings().section("pool"), seed=0)
+    return logged_pool(log)
 
 
 def test_the_better_release_replaces_the_worse_and_not_the_other_way_round(
@@ -119,12 +119,11 @@ def test_a_platform_promotes_and_keeps_the_numbers(
     home: Path, store: Store, good: Path, bad: Path, log: Tables
 ) -> None:
     models = Models(home, store)
-    pool = small_settings().section("pool")
-    assert promotion(models, lambda: log, SETTINGS, pool).why == "no champion"
+    assert promotion(models, lambda: log, SETTINGS).why == "no champion"
     first = models.add(bad, {})
-    assert promotion(models, lambda: log, SETTINGS, pool).why == "no challenger"
+    assert promotion(models, lambda: log, SETTINGS).why == "no challenger"
     second = models.add(good, {})
-    verdict = promotion(models, lambda: log, SETTINGS, pool)
+    verdict = promotion(models, lambda: log, SETTINGS)
     assert verdict.promote
     assert models.current() == second
     assert store.champions()["why"][1] == verdict.why
@@ -135,4 +134,4 @@ def test_a_platform_promotes_and_keeps_the_numbers(
         verdict.numbers["difference"]
     )
     assert models.rollback("by hand") == first
-    assert promotion(models, lambda: log, SETTINGS, pool).why == "no challenger"
+    assert promotion(models, lambda: log, SETTINGS).why == "no challenger"

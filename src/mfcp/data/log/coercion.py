@@ -24,7 +24,7 @@ class Coerced:
     """A table in the schema's types.
 
     Attributes:
-        frame: every schema column in its type, optional ones that were absent all empty, cells that do not
+        frame: every schema column in its type, those that were left out all empty, cells that do not
             convert empty; then the columns that the schema does not know.
         wrong: column → mask of the rows whose cell does not convert; only columns that have one.
         raw: the table as it came.
@@ -41,7 +41,7 @@ class Coerced:
 
 
 def coerce(table: Table, frame: pd.DataFrame) -> Coerced:
-    """The table in the schema's types; required columns must be there (`tables.check_columns`)."""
+    """The table in the schema's types; columns that were left out are empty (`tables.check_columns`)."""
     raw = frame.reset_index(drop=True)
     columns: dict[str, Any] = {}
     wrong = {}

@@ -24,8 +24,7 @@ class Column:
         kind: what a value is; `time` is ISO 8601, without zone UTC.
         meaning: one line for the docs.
         unit: SI unit, empty for counts and text.
-        required: the column must be there, if only with empty cells.
-        nullable: a cell may be empty.
+        nullable: a cell may be empty, and the column may be left out.
         low, high: closed bounds of a number, both or none; `above` opens the lower one.
         values: the only texts allowed; empty allows any.
     """
@@ -34,7 +33,6 @@ class Column:
     kind: Kind
     meaning: str
     unit: str = ""
-    required: bool = True
     nullable: bool = True
     low: float | None = None
     high: float | None = None
@@ -88,16 +86,16 @@ def _index(name: str, meaning: str) -> Column:
     return Column(name, "integer", meaning, nullable=False, low=0, high=2**31)
 
 
-def _text(name: str, meaning: str, *values: str, required: bool = True) -> Column:
-    return Column(name, "text", meaning, required=required, values=values)
+def _text(name: str, meaning: str, *values: str) -> Column:
+    return Column(name, "text", meaning, values=values)
 
 
-def _count(name: str, meaning: str, high: float, *, low: float = 0, unit: str = "", required: bool = True) -> Column:
-    return Column(name, "integer", meaning, unit, required, low=low, high=high)
+def _count(name: str, meaning: str, high: float, *, low: float = 0, unit: str = "") -> Column:
+    return Column(name, "integer", meaning, unit, low=low, high=high)
 
 
-def _amount(name: str, meaning: str, unit: str, high: float, *, above: bool = False, required: bool = True) -> Column:
-    return Column(name, "real", meaning, unit, required, low=0, high=high, above=above)
+def _amount(name: str, meaning: str, unit: str, high: float, *, above: bool = False) -> Column:
+    return Column(name, "real", meaning, unit, low=0, high=high, above=above)
 
 
 # Bounds catch wrong units and damaged numbers, not unlikely values: each lies a few orders beyond what exists.
@@ -123,8 +121,8 @@ TASKS = Table(
         _amount("flops", "forward pass of one sample, 2 x multiply-accumulates", "FLOP", _FLOPS),
         _amount("activations", "elements that convolution and linear layers put out for one sample", "", 1e15),
         _text("graph_id", "graph in tables nodes and edges"),
-        _amount("samples", "samples processed from start to end", "", _SAMPLES, above=True, required=False),
-        _text("family", "group that a split never divides; default: first word of model", required=False),
+        _amount("samples", "samples processed from start to end", "", _SAMPLES, above=True),
+        _text("family", "group that a split never divides; default: first word of model"),
     ),
     key=("task_id",),
 )
@@ -141,7 +139,8 @@ CLUSTERS = Table(
         _amount("memory_bandwidth", "of one device", "B/s", _BYTES, above=True),
         _amount("interconnect_bandwidth", "device to device", "B/s", _BYTES, above=True),
         _text("software", "framework, versions, mode"),
-        _amount("pool_size", "devices side by side on one task; default 1", "", 1e7, above=True, required=False),
+        _amount("pool_size", "devices side by side on one task; default 1", "", 1e7, above=True),
+        _text("origin", "whether its runs took place; default: measured", "measured", "emulated"),
     ),
     key=("cluster_id",),
 )
@@ -159,9 +158,9 @@ RUNS = Table(
         _amount("duration_s", "wall clock of the whole task", "s", LONGEST_SECONDS, above=True),
         Column("status", "text", "succeeded, failed, oom, cancelled, …", nullable=False),
         Column("started_at", "time", "start of the run"),
-        _count("epoch", "epoch that the figures are of", 1e9, required=False),
-        _count("batch_size", "samples of one step in this run", 1e9, low=1, required=False),
-        _text("error", "message of a failed run", required=False),
+        _count("epoch", "epoch that the figures are of", 1e9),
+        _count("batch_size", "samples of one step in this run", 1e9, low=1),
+        _text("error", "message of a failed run"),
     ),
     key=("run_id",),
     foreign=(
@@ -238,14 +237,32 @@ COLOCATION = Table(
     required=False,
 )
 
+EXAMPLE: dict[str, dict[str, str]] = {
+    "tasks": {
+        "task_id": "example-task", "domain": "cv", "model": "resnet-50", "batch_size": "64", "input_size": "224",
+        "precision": "amp_fp16", "phase": "train", "param_count": "25557032", "flops": "8178000000",
+        "samples": "1281167", "family": "resnet",
+    },
+    "clusters": {
+        "cluster_id": "example-cluster", "accelerator": "A100", "accelerator_count": "2",
+        "memory_bytes": "42949672960", "peak_flops": "312000000000000", "memory_bandwidth": "1555000000000",
+        "pool_size": "1", "origin": "measured",
+    },
+    "runs": {
+        "run_id": "example-run", "task_id": "example-task", "cluster_id": "example-cluster", "attempt": "1",
+        "duration_s": "1873.5", "status": "succeeded", "started_at": "2026-11-02T09:30:00Z",
+    },
+}  # fmt: skip
+"""A row of each required table, as `mfcp init` writes it and validation leaves it out: nobody measured it."""
+
 SCHEMA: dict[str, Table] = {t.name: t for t in (TASKS, CLUSTERS, RUNS, NODES, EDGES, TRUTH, COLOCATION)}
 """Every table by name, a table after all those it refers to."""
 
 
-def schema_markdown() -> str:
-    """The schema as the tables of docs/data.md."""
+def schema_markdown(names: tuple[str, ...] = tuple(SCHEMA)) -> str:
+    """The schema, or some of its tables, as the tables of docs/data.md."""
     lines = []
-    for table in SCHEMA.values():
+    for table in (SCHEMA[name] for name in names):
         presence = "required" if table.required else "optional"
         lines += [f"### `{table.name}` ({presence}): {table.meaning}", ""]
         if table.unique:
@@ -256,7 +273,6 @@ def schema_markdown() -> str:
         ]
         lines += ["", "| column | holds | meaning |", "|---|---|---|"]
         for column in table.columns:
-            name = f"`{column.name}`" + ("" if column.required else " (optional)")
-            lines.append(f"| {name} | {column.expected} | {column.meaning} |")
+            lines.append(f"| `{column.name}` | {column.expected} | {column.meaning} |")
         lines.append("")
     return "\n".join(lines)

@@ -151,13 +151,13 @@ def write_tables(tables: Tables, folder: Path, *, format: Format = "parquet") ->
 
 
 def check_columns(table: Table, frame: pd.DataFrame, where: str) -> None:
-    """Raise a DataError unless every required column is there once."""
+    """Raise a DataError unless every column is there once whose cells must be filled."""
     seen = [str(column) for column in frame.columns]
-    missing = [c.name for c in table.columns if c.required and c.name not in seen]
+    missing = [c.name for c in table.columns if not c.nullable and c.name not in seen]
     if missing:
         raise DataError(
             f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {', '.join(seen) or 'none'}; "
-            "add the column (its cells may be empty where docs/data.md says so)"
+            f"add {'it' if len(missing) == 1 else 'them'}, no cell of it may be empty"
         )
     twice = sorted({c for c in seen if seen.count(c) > 1})
     if twice:

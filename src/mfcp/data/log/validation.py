@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mfcp.arrays import Bools
 from mfcp.data.log.coercion import Coerced, coerce
 from mfcp.data.log.constraints import Finding, findings, without_success
 from mfcp.data.log.quarantine import no_lines, quarantine_findings, quarantine_lines
-from mfcp.data.log.schema import SCHEMA, Table
+from mfcp.data.log.schema import EXAMPLE, SCHEMA, Table
 from mfcp.data.log.tables import Tables, check_columns
 from mfcp.errors import DataError, MfcpError
 from mfcp.files import replacing, write_json
@@ -82,11 +83,16 @@ def validate(tables: Tables, *, max_bad_share: float, counted: bool = True) -> V
         bad_rows.append(quarantine_findings(table, coerced, found))
         valid[table.name] = coerced.frame.assign(**{_ROW: np.arange(1, len(bad) + 1)})[~bad]
         report[table.name] = _table_report(found, bad)
+    examples, example_lines = _drop_examples(valid)
     dropped, lines = _drop_unsuccessful(valid)
     result = Validated(
         tables={name: frame.drop(columns=_ROW).reset_index(drop=True) for name, frame in valid.items()},
-        quarantine=pd.concat([*bad_rows, lines], ignore_index=True),
-        report={"max_bad_share": max_bad_share, "tables": report, "warnings": dropped},
+        quarantine=pd.concat([*bad_rows, example_lines, lines], ignore_index=True),
+        report={
+            "max_bad_share": max_bad_share,
+            "tables": report,
+            "warnings": [*_misspelt(tables), *examples, *dropped],
+        },
     )
     _refuse_bad_share(result, max_bad_share)
     return result
@@ -121,6 +127,35 @@ def _drop_unsuccessful(valid: Tables) -> tuple[list[str], pd.DataFrame]:
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     warning = f"{len(names)} of {len(tasks)} tasks have no succeeded run anywhere and are left out: {shown}"
     return [warning], pd.concat(lines, ignore_index=True)
+
+
+def _drop_examples(valid: Tables) -> tuple[list[str], pd.DataFrame]:
+    """Take the rows of `mfcp init` out of `valid`: nobody measured them; a warning and quarantine lines."""
+    lines, left = [no_lines()], []
+    for name, row in EXAMPLE.items():
+        frame, key = valid[name], SCHEMA[name].key[0]
+        gone = (frame[key] == row[key]) if key in row else pd.Series(False, frame.index)
+        if gone.any():
+            left.append(name)
+            out, expected = frame[gone], "a row of your own instead of the example"
+            lines.append(quarantine_lines(SCHEMA[name], out, out[_ROW], (key,), "example", expected))
+            valid[name] = frame[~gone]
+    if not left:
+        return [], no_lines()
+    return [f"the example row of `mfcp init` is left out of {', '.join(left)}"], pd.concat(lines, ignore_index=True)
+
+
+def _misspelt(tables: Tables) -> list[str]:
+    """Columns that the schema does not know and whose names are close to one that is not there."""
+    found = []
+    for table in (t for t in SCHEMA.values() if t.name in tables):
+        columns = [str(column) for column in tables[table.name].columns]
+        absent = [c.name for c in table.columns if c.name not in columns or tables[table.name][c.name].isna().all()]
+        known = {c.name for c in table.columns}
+        for column in columns:
+            near = get_close_matches(column.lower(), absent, 1, 0.8) if column not in known else []
+            found += [f"{table.name}: column '{column}' is ignored; is it '{name}'?" for name in near]
+    return found
 
 
 def _table_report(found: list[Finding], bad: Bools) -> dict[str, Any]:

@@ -118,10 +118,7 @@ def draw_settings(
     Raises:
         DataError: fewer sets qualify than asked for.
     """
-    candidates = _candidates(len(pool.cluster_id), clusters, seed)
-    scores = _common_tasks(pool, candidates)
-    best = scores.max(initial=0)
-    good = [c for c, score in zip(candidates, scores, strict=True) if score > 0 and score >= best / 2]
+    good = qualifying_sets(pool, clusters, seed)
     if after + count > min(len(good), len(string.ascii_uppercase)):
         raise DataError(
             f"{len(good)} sets of {clusters} of the pool's {len(pool.cluster_id)} clusters share enough tasks, "
@@ -131,6 +128,14 @@ def draw_settings(
     used = {cluster for p in order[:after] for cluster in good[p]}
     picked = sorted(order[after:], key=lambda p: len(used.intersection(good[p]))) if after else order
     return {string.ascii_uppercase[after + k]: good[p] for k, p in enumerate(picked[:count])}
+
+
+def qualifying_sets(pool: TaskPool, clusters: int, seed: int) -> list[tuple[int, ...]]:
+    """The sets of M clusters that share enough tasks, see `draw_settings`."""
+    candidates = _candidates(len(pool.cluster_id), clusters, seed)
+    scores = _common_tasks(pool, candidates)
+    best = scores.max(initial=0)
+    return [c for c, score in zip(candidates, scores, strict=True) if score > 0 and score >= best / 2]
 
 
 def _candidates(m: int, clusters: int, seed: int) -> list[tuple[int, ...]]:

@@ -35,6 +35,8 @@ class TaskPool:
         T_true, A_true: (M, n) expected values where an emulator knows them; used in evaluation only.
         emulated: what is emulated, of `PARTS_EMULATED`.
         notes: what was left out, and why.
+        per_sample: T is seconds of one sample, since the log tells no task's work.
+        reliability_known: runs were counted and some failed, or failures are emulated; else A is 1 and says nothing.
 
     Raises:
         DataError: shapes, names or values that contradict the above.
@@ -54,6 +56,8 @@ class TaskPool:
     A_true: Floats | None = None
     emulated: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    per_sample: bool = False
+    reliability_known: bool = True
 
     def __post_init__(self) -> None:
         n, m = len(self.task_id), len(self.cluster_id)
@@ -110,7 +114,7 @@ class TaskPool:
         with replacing(Path(folder) / "pool.safetensors") as path:
             save_file({k: np.ascontiguousarray(v) for k, v in arrays.items() if v.dtype.kind != "U"}, path)
         names = {k: v.tolist() for k, v in arrays.items() if v.dtype.kind == "U"}
-        write_json(Path(folder) / "pool.json", names | {"emulated": self.emulated, "notes": self.notes})
+        write_json(Path(folder) / "pool.json", names | {name: getattr(self, name) for name in (*_TUPLES, *_FLAGS)})
 
     @staticmethod
     def load(folder: Path) -> TaskPool:
@@ -126,7 +130,7 @@ class TaskPool:
         try:
             values: dict[str, Any] = load_file(Path(folder) / "pool.safetensors")
             values |= {k: np.array(names[k], dtype=np.str_) for k in _TEXTS}
-            values |= {k: tuple(names[k]) for k in ("emulated", "notes")}
+            values |= {k: tuple(names[k]) for k in _TUPLES} | {k: bool(names[k]) for k in _FLAGS}
             return TaskPool(**values)
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{folder}: not a whole task pool ({error}); run the stage that makes it again") from None
@@ -138,3 +142,5 @@ class TaskPool:
 
 _PER_CLUSTER = ("cluster_id", "pool_size")
 _TEXTS = ("task_id", "family", "source_task", "cluster_id")
+_TUPLES = ("emulated", "notes")
+_FLAGS = ("per_sample", "reliability_known")

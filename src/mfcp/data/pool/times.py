@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mfcp.arrays import Bools, Floats, Ints
+from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.data.log.schema import SUCCEEDED, UNFINISHED
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mfcp.data.log.tables import Tables
-
-SMALLEST_RATIO = 1 / 1.4
-"""Balanced pools: mean speeds of two clusters differ by at most this factor, 0.71, or its inverse, 1.4."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +23,7 @@ class Cells:
     Attributes:
         duration: (M, n) mean seconds of succeeded runs, nan where no run tells.
         per_unit: (M, n) mean seconds per sample, or per step for a task whose batch is known nowhere.
+        stepwise: (n,) tasks whose unit is a step.
         unit: (n,) samples that a unit counts for: 1, or where it is a step, the median batch of the log's runs.
         finished: (M, n) runs that count for reliability.
         succeeded: (M, n) those that succeeded.
@@ -35,6 +33,7 @@ class Cells:
 
     duration: Floats
     per_unit: Floats
+    stepwise: Bools
     unit: Floats
     finished: Ints
     succeeded: Ints
@@ -69,6 +68,7 @@ def measure_cells(tables: Tables, pool_size: Floats) -> Cells:
     return Cells(
         duration=mean_of_pairs(pair, duration, shape),
         per_unit=mean_of_pairs(pair, per_unit, shape),
+        stepwise=is_step,
         unit=np.where(is_step, np.nanmedian(batch) if np.isfinite(batch).any() else 1.0, 1.0),
         finished=_count(pair[finished], shape),
         succeeded=_count(pair[good], shape),
@@ -88,28 +88,6 @@ def pair_index(tables: Tables, frame: pd.DataFrame) -> tuple[Ints, Ints]:
 def floats(values: pd.Series[Any]) -> Floats:
     """(rows,) a number column as float64, empty cells as nan."""
     return values.to_numpy(np.float64, na_value=np.nan)
-
-
-def balanced_pools(T: Floats, pool_size: Floats, *, seed: int) -> Floats:
-    """(M,) accelerators per cluster with which mean speeds lie within a factor 0.71-1.4 of each other.
-
-    A cluster's mean speed is its effect on log time after the tasks' effects are taken out. Clusters that share no
-    task, even through others, cannot be compared and are balanced apart. Sizes are real numbers (an equivalent of
-    whole machines), the least of each group 1, and execution time is inverse to them.
-
-    Args:
-        T: (M, n) seconds with `pool_size` accelerators, nan where unknown.
-        pool_size: (M,) of the log.
-        seed: of the spread that is left.
-    """
-    effect, group = cluster_effects(T)
-    rng = np.random.default_rng([seed, 0x9001])
-    half = -np.log(SMALLEST_RATIO) / 2
-    log_size = np.log(pool_size) + effect + rng.uniform(-half, half, len(T))
-    for g in np.unique(group):
-        log_size[group == g] -= log_size[group == g].min()
-    result: Floats = np.exp(log_size)
-    return result
 
 
 def cluster_effects(T: Floats) -> tuple[Floats, Ints]:
@@ -148,6 +126,39 @@ def batch_sizes(runs: pd.DataFrame, of_task: Floats) -> Floats:
     """
     batch = floats(runs["batch_size"]) if "batch_size" in runs else np.full(len(runs), np.nan)
     return np.where(np.isfinite(batch), batch, of_task)
+
+
+def run_spread(tables: Tables, cluster_id: Texts, task_id: Texts) -> tuple[Floats, Ints]:
+    """Sum of squared deviations of log time within every pair, and its succeeded runs with a time: each (M, n).
+
+    Of durations where the pair has any, else of seconds per sample or step.
+
+    Args:
+        tables: the log.
+        cluster_id, task_id: (M,) and (n,) of its clusters and tasks, each once.
+    """
+    import pandas as pd
+
+    runs, tasks = tables["runs"], tables["tasks"]
+    cluster, task = (
+        pd.Index(names).get_indexer(pd.Index(runs[column]))
+        for names, column in ((cluster_id, "cluster_id"), (task_id, "task_id"))
+    )
+    use = (cluster >= 0) & (task >= 0) & (runs["status"] == SUCCEEDED).to_numpy()
+    runs, cluster, task = runs[use], cluster[use].astype(np.int64), task[use].astype(np.int64)
+    shape = (len(cluster_id), len(task_id))
+    pair = cluster * shape[1] + task
+    at = pd.Index(tasks["task_id"]).get_indexer(pd.Index(runs["task_id"]))
+    batch = batch_sizes(runs, floats(tasks["batch_size"])[at])
+    unit, _ = _seconds_per_unit(runs, batch, at.astype(np.int64), len(tasks))
+    seconds = floats(runs["duration_s"])
+    lasts = np.bincount(pair, weights=np.isfinite(seconds), minlength=shape[0] * shape[1]) > 0
+    log = np.log(np.where(lasts[pair], seconds, unit))
+    known = np.isfinite(log)
+    mean = mean_of_pairs(pair[known], log[known], shape).ravel()
+    off = log[known] - mean[pair[known]]
+    square: Floats = np.bincount(pair[known], off**2, shape[0] * shape[1]).astype(np.float64).reshape(shape)
+    return square, _count(pair[known], shape)
 
 
 def _seconds_per_unit(runs: pd.DataFrame, batch: Floats, task: Ints, count: int) -> tuple[Floats, Bools]:

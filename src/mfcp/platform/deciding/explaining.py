@@ -18,7 +18,8 @@ from mfcp.rules.expected_cost import moments_of
 
 @dataclass(frozen=True)
 class Option:
-    """One cluster for one task; numbers are None where the task may not run there.
+    """One cluster for one task; numbers are None where the task may not run there, and those of
+    reliability where nothing is known of it.
 
     Attributes:
         cluster_id: its name.
@@ -54,13 +55,14 @@ class Option:
         """Its line but for the name."""
         if not self.allowed:
             return "may not run here"
-        line = (
-            f"{_seconds(self.seconds):>6} s ({_seconds(self.seconds_low)} to {_seconds(self.seconds_high)})"
-            f"  success {self.reliability:.3f} ({self.reliability_low:.2f} to {self.reliability_high:.2f})"
-        )
+        line = f"{_seconds(self.seconds):>6} s ({_seconds(self.seconds_low)} to {_seconds(self.seconds_high)})"
+        if self.reliability is not None:
+            line += f"  success {self.reliability:.3f} ({self.reliability_low:.2f} to {self.reliability_high:.2f})"
         if self.chosen or not self.online or self.cost_change is None:
             return f"{line}  {'chosen' if self.chosen else 'offline'}"
-        line += f"  move: makespan {_seconds(self.makespan_change, '+')} s, reliability {self.reliability_change:+.4f}"
+        line += f"  move: makespan {_seconds(self.makespan_change, '+')} s"
+        if self.reliability is not None:
+            line += f", reliability {self.reliability_change:+.4f}"
         if self.cost_change < 0:
             return f"{line}; pays as it is"
         ways = [] if self.time_factor is None else [f"below {self.time_factor:.2f} of its time"]
@@ -93,7 +95,8 @@ class Explanation:
         scarce = sorted(self.prices.cluster.items(), key=lambda item: -item[1])[:5]
         dear = ", ".join(f"{price:.2f} s on {name}" for name, price in scarce if price >= 0.005)
         lines.append(f"  price of a second of load: {dear}")
-        lines.append(f"  price of a point of reliability: {self.prices.reliability / 100:.3g} s")
+        if any(option.reliability is not None for option in self.options):
+            lines.append(f"  price of a point of reliability: {self.prices.reliability / 100:.3g} s")
         return "\n".join(lines)
 
 
@@ -168,6 +171,8 @@ def _numbers(belief: Belief, plan: Ints, tasks: Ints, moves: Moves) -> dict[str,
     columns = {name: np.where(allowed, value[0][:, tasks], np.nan) for name, value in intervals(belief).items()}
     columns |= {f"{name}_change": getattr(moves, name) for name in ("makespan", "reliability", "cost")}
     columns |= {name: np.where(stays, np.nan, getattr(moves, name)) for name in ("time_factor", "reliability_needed")}
+    if not belief.reliability_known:
+        columns |= {name: np.full(allowed.shape, np.nan) for name in ("reliability_change", "reliability_needed")}
     return {name: np.where(np.isnan(value), np.array(None), value).tolist() for name, value in columns.items()}
 
 

@@ -63,9 +63,15 @@ class RoundReport:
         gap = "no bound" if self.gap is None else f"gap {self.gap:.2%}"
         return (
             f"round {self.round_id}: {self.tasks} tasks by release {self.version}, {self.status}, makespan "
-            f"{self.makespan:.1f} s ({gap}), reliability {self.mean_reliability:.4f} (gamma {self.gamma:.4f}), "
+            f"{self.makespan:.1f} s ({gap}), {self._reliability}, "
             f"{self.waiting} wait, {self.took_s:.2f} s"
         )
+
+    @property
+    def _reliability(self) -> str:
+        if self.mean_reliability is None:
+            return "reliability unknown"
+        return f"reliability {self.mean_reliability:.4f} (gamma {self.gamma:.4f})"
 
 
 def match_round(store: Store, models: Models, settings: MatchSettings) -> RoundReport:
@@ -119,8 +125,9 @@ def _rows(decision: Decision) -> tuple[dict[str, Any], pd.DataFrame, list[Note]]
     facts = {**_facts(decision), "tasks": len(decision.task_id), "took_s": decision.took_s}
     plan = pd.DataFrame({"task_id": decision.task_id, "cluster_id": decision.cluster_id, **decision.chosen()})
     tracked = ("tasks", "makespan", "gap", "mean_reliability", "took_s")
-    notes = [Note(f"round.{name}", facts[name]) for name in tracked]
-    return {**facts, "data": decision.data, "rule": decision.rule}, plan, notes
+    notes = [Note(f"round.{name}", facts[name]) for name in tracked if facts[name] is not None]
+    data = {**decision.data, "not_measured": decision.provenance["not_measured"]}
+    return {**facts, "data": data, "rule": decision.rule}, plan.astype(object).where(plan.notna(), None), notes
 
 
 def unpredictable(release: Release, tables: Tables) -> dict[str, str]:

@@ -23,7 +23,7 @@ from mfcp.matching.planning import solve
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost
 from mfcp.platform.state.store import Note, Store
-from mfcp.release.decision import WIDTH
+from mfcp.rules.base import WIDTH
 
 MIX = ("flops", "param_count", "samples")
 REFERENCE = 100  # so many first tasks of the log define the usual mix
@@ -192,12 +192,16 @@ def figures(seen: pd.DataFrame) -> dict[str, float]:
     if seen.empty:
         return {}
     ratio, p, y = (seen[name].to_numpy(np.float64) for name in ("log_ratio", "reliability", "success"))
-    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    result = {
-        "reliability.bias": float(np.mean(y - p)),
-        "reliability.brier": float(np.mean((y - p) ** 2)),
-        "reliability.ece": float(np.abs(np.bincount(bins, y - p)).sum() / len(y)),
-    }
+    result = {}
+    told = np.isfinite(p)  # a release of a log without failures says nothing of reliability
+    if told.any():
+        p, y = p[told], y[told]
+        bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+        result = {
+            "reliability.bias": float(np.mean(y - p)),
+            "reliability.brier": float(np.mean((y - p) ** 2)),
+            "reliability.ece": float(np.abs(np.bincount(bins, y - p)).sum() / len(y)),
+        }
     if np.isfinite(ratio).any():
         result["time.bias"] = float(np.nanmean(ratio))
         result["time.rms"] = float(np.sqrt(np.nanmean(ratio**2)))
@@ -230,7 +234,7 @@ def regret(log: Tables, assignments: pd.DataFrame, rounds: pd.DataFrame, setting
         if not known[plan, np.arange(len(tasks))].all() or (known.sum(axis=0) < settings.pairs).any():
             continue
         T, A = np.where(known, cells.duration[:, tasks], 1.0), np.where(known, cells.reliability[:, tasks], 0.0)
-        problem = MatchingProblem(T=T, A=A, gamma=one["gamma"], allowed=known)
+        problem = MatchingProblem(T=T, A=A, gamma=np.nan_to_num(float(one["gamma"])), allowed=known)
         values.append(_excess(problem, plan, float(one["makespan"]), settings))
     return {"regret.mean": float(np.mean(values)), "regret.rounds": float(len(values))} if values else {}
 
@@ -254,6 +258,7 @@ def alarms(seen: pd.DataFrame, tasks: pd.DataFrame, settings: MonitorSettings) -
     for cluster, own in seen.groupby("cluster_id"):
         timed = own.dropna(subset=["z"])
         found += _alarms(f"time of {cluster}", floats(timed["z"]), timed["run_id"], settings.time)
+        own = own.dropna(subset=["reliability"])
         p, y = floats(own["reliability"]), floats(own["success"])
         deviation = np.sqrt(np.maximum(p * (1 - p), 0.02))  # of one run; a sure success that fails is no earthquake
         found += _alarms(f"reliability of {cluster}", (y - p) / deviation, own["run_id"], settings.reliability)

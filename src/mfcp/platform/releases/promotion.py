@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Floats, Ints
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.building import PoolSettings, build_pool
+from mfcp.data.pool.logged import logged_pool
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.evaluation.metrics import Reference, round_metrics
 from mfcp.matching.problem import MatchingProblem
@@ -54,23 +54,19 @@ class Verdict:
     numbers: dict[str, float] = field(default_factory=dict)
 
 
-def promotion(
-    models: Models, log: Callable[[], Tables], settings: PromoteSettings, pool: PoolSettings, *, seed: int = 0
-) -> Verdict:
+def promotion(models: Models, log: Callable[[], Tables], settings: PromoteSettings) -> Verdict:
     """Judge the challenger, if there is one, promote it if it is better, and keep the numbers for the tracking store.
 
     Args:
         models: of the platform.
         log: reads the newest validated log; called if there is something to judge.
         settings: see `PromoteSettings`.
-        pool: how labels are made of the log, as for training.
-        seed: of what `build_pool` draws, as for training.
     """
     champion, challenger = models.champion(), models.challenger()
     if champion is None or challenger is None:
         return Verdict(False, "no champion" if champion is None else "no challenger")
     tables = log()
-    verdict = judge(champion, challenger, build_pool(tables, pool, seed=seed), tables, settings)
+    verdict = judge(champion, challenger, logged_pool(tables), tables, settings)
     if verdict.promote:
         models.promote(challenger.version, verdict.why)
     content = {"champion": champion.version, "challenger": challenger.version, "promote": verdict.promote}

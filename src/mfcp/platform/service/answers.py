@@ -114,9 +114,9 @@ class Answers:
     def predict(self, asked: Asked) -> bytes:
         """Time and reliability of every task on every cluster, with 95 % intervals."""
         release, tables = self.champion.release, asked.tables()
-        numbers = {name: values[0].T.tolist() for name, values in intervals(release.predict(tables)).items()}
+        numbers = {name: _plain(values[0].T) for name, values in intervals(release.predict(tables)).items()}
         answer = {
-            "version": release.version,
+            **release.provenance(tables),
             "tasks": [
                 {
                     "task_id": row.task_id,
@@ -172,7 +172,7 @@ class Answers:
 
 
 def _plan(decision: Decision, offline: list[str]) -> dict[str, Any]:
-    numbers = {name: values.tolist() for name, values in decision.chosen().items()}
+    numbers = {name: _plain(values) for name, values in decision.chosen().items()}
     return {
         **decision.summary(),
         "offline": offline,
@@ -181,6 +181,11 @@ def _plan(decision: Decision, offline: list[str]) -> dict[str, Any]:
             for j, (task, cluster) in enumerate(zip(decision.task_id, decision.cluster_id, strict=True))
         ],
     }
+
+
+def _plain(values: Any) -> Any:
+    """Nested lists, None where nothing is known."""
+    return np.where(np.isnan(values), np.array(None), values).tolist()
 
 
 def _bytes(answer: dict[str, Any]) -> bytes:

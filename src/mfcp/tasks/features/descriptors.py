@@ -31,7 +31,7 @@ _VECTOR = re.compile(r"z\d+")
 LOG_SAMPLES = "log_samples"
 """Last feature of every task. It is no descriptor: replicas of a task may differ in it."""
 
-MOST_CATEGORIES = 12  # a category with more values than this says too little about an unseen task
+MOST_CATEGORIES = 12  # a category with more values than this, or than half the tasks, says too little of unseen ones
 
 
 def describe_tasks(
@@ -74,7 +74,7 @@ def describe_as(names: Sequence[str], tasks: pd.DataFrame, graphs: OperatorGraph
     """(n, d) the descriptors called `names`, of the tasks that `describe_tasks` chose them by, or of others.
 
     A value is nan where a task lacks what all those tasks had, because no column says then that it is missing. A
-    category that none of those tasks had is none of theirs.
+    category that none of those tasks had is none of theirs; one that is not stated is unknown, unless it was for some.
 
     Args:
         names: d names of descriptors.
@@ -94,7 +94,9 @@ def describe_as(names: Sequence[str], tasks: pd.DataFrame, graphs: OperatorGraph
     for name in names:
         category, found, value = name.partition("=")
         if found:
-            columns[name] = (texts[category] == value).astype(np.float64)
+            stated = (texts[category] == value).astype(np.float64)
+            silent = tasks[category].isna().to_numpy(bool) & (f"{category}=unknown" not in names)
+            columns[name] = np.where(silent, np.nan, stated)
     without_graphs = np.full(n, 0.0 if "no_graph" in names else np.nan)
     return np.array([columns.get(name, without_graphs) for name in names]).reshape(len(names), n).T
 
@@ -112,7 +114,7 @@ def _category(tasks: pd.DataFrame, name: str) -> dict[str, Floats]:
         return {}
     text = _texts(tasks[name])
     values = np.unique(text)
-    if len(values) > MOST_CATEGORIES:
+    if len(values) > min(MOST_CATEGORIES, max(2, len(tasks) // 2)):
         return {}
     return {f"{name}={value}": (text == value).astype(np.float64) for value in values}
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mfcp.data.pool.failures import FailureModel, emulate_failures, memory_pressure
+from mfcp.study.invented.failures import FailureModel, emulate_failures, memory_pressure
 
 
 def times(clusters=6, tasks=400, seed=0):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from mfcp.data.pool.samples import Fixed, LogNormal, SampleCounts
 from mfcp.errors import SettingsError
+from mfcp.study.invented.samples import Fixed, LogNormal, SampleCounts
 
 TASKS = [f"t{k}" for k in range(500)]
 COPIES = [0] * 500

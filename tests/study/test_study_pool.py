@@ -4,9 +4,9 @@ from pydantic import ValidationError
 
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
-from mfcp.data.pool.building import PoolSettings, build_pool
 from mfcp.data.pool.times import cluster_effects
 from mfcp.errors import DataError
+from mfcp.study.study_pool import PoolSettings, build_pool
 
 AS_LOGGED = PoolSettings(pools="asis", failures="observed", min_tasks_per_cluster=1)
 
@@ -172,7 +172,7 @@ def test_a_cluster_with_too_few_tasks_is_left_out_by_name(small_log):
 
 def test_fewer_than_two_clusters_is_an_error(small_log):
     with pytest.raises(DataError, match=r"2 of 2 clusters have fewer than 15 tasks with a time .*: x \(2\), y \(2\)"):
-        build_pool(valid(small_log()), PoolSettings(), seed=0)
+        build_pool(valid(small_log()), PoolSettings(min_tasks_per_cluster=15), seed=0)
 
 
 def test_unknown_key_is_an_error():

@@ -1,0 +1,128 @@
+"""`mfcp check`: what a log is good for, before anything is trained on it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mfcp.data.log.tables import Tables
+    from mfcp.data.log.validation import Validated
+    from mfcp.data.pool.coverage import Coverage
+
+_SHOWN = 5  # rows of the quarantine
+_TOLD = ("model", "batch_size", "precision", "phase", "param_count", "flops", "graph_id", "samples")
+_FEW_RUNS = 5  # of a pair, below which its share of failures says little
+
+
+def add_parser(commands: Any) -> None:
+    """The sub-command and its options."""
+    parser = commands.add_parser(
+        "check",
+        help="what a log is good for: bad rows, coverage, and what each command could do with it",
+        description="Validates a folder of logs, counts which task ran on which cluster, names what is too thin, and "
+        "says what benchmark, release and match could do with it. Changes nothing.",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder in the log schema; `mfcp init` makes one")
+    parser.add_argument("--quarantine", type=Path, metavar="FILE", help="write all rows that break a constraint (CSV)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Validate, count, print."""
+    from mfcp.commands.logs import read_log
+    from mfcp.data.pool.coverage import Coverage
+    from mfcp.files import replacing
+
+    validated = read_log(options.folder, max_bad_share=1.0)
+    if options.quarantine is not None:
+        with replacing(options.quarantine) as path:
+            validated.quarantine.to_csv(path, index=False, lineterminator="\n")
+    tables, coverage = validated.tables, Coverage.of(validated.tables)
+    print(_heading(options.folder, tables))
+    for part in (_rows(validated), _clusters(tables, coverage), _thin(tables, coverage)):
+        print("\n" + "\n".join(part))
+    print("\n" + "\n".join(_commands(options.folder, tables, coverage)))
+
+
+def _heading(folder: Path, tables: Tables) -> str:
+    from mfcp.data.pool.logged import is_emulated
+
+    started = tables["runs"]["started_at"].dropna()
+    dates = "" if started.empty else f", {started.min():%Y-%m-%d} to {started.max():%Y-%m-%d}"
+    counts = ", ".join(f"{len(tables[name])} {name}" for name in ("tasks", "clusters", "runs"))
+    emulated = "EMULATED LOG: its runs never took place.\n" if is_emulated(tables) else ""
+    return f"{emulated}{folder}: {counts}{dates}"
+
+
+def _rows(validated: Validated) -> list[str]:
+    """Bad rows by constraint with examples, and warnings."""
+    bad = validated.quarantine
+    lines = [f"warning: {text}" for text in validated.report["warnings"]]
+    if bad.empty:
+        return [*lines, "Every row follows the schema."]
+    counted = bad[~bad["constraint"].isin(("no_success", "example"))]
+    if len(counted):
+        lines.append(f"{len(counted.drop_duplicates(['table', 'row']))} rows break the schema and are left out:")
+    for row in counted.head(_SHOWN).to_dict("records"):
+        lines.append(
+            f"  {row['table']} row {row['row']} ({row['key']}): {row['column']} is '{row['value']}', "
+            f"expected {row['expected']}"
+        )
+    if len(counted) > _SHOWN:
+        lines.append(f"  and {len(counted) - _SHOWN} more; --quarantine FILE writes all")
+    return lines
+
+
+def _clusters(tables: Tables, coverage: Coverage) -> list[str]:
+    """A line a cluster, and the share of pairs that are measured."""
+    width = max([7, *(len(name) for name in coverage.cluster_id)])
+    lines = [f"{'cluster':<{width}}  tasks    runs  failed  runs of a pair (median)"]
+    for i, name in enumerate(coverage.cluster_id):
+        finished = int(coverage.finished[i])
+        failed = f"{1 - coverage.succeeded[i] / finished:.1%}" if finished else "-"
+        lines.append(f"{name:<{width}}  {coverage.tasks[i]:>5}  {finished:>6}  {failed:>6}  {coverage.runs[i]:g}")
+    known, possible = coverage.pairs
+    filled = [
+        f"{name} {int(tables['tasks'][name].notna().sum())}" for name in _TOLD if tables["tasks"][name].notna().any()
+    ]
+    return [
+        *lines,
+        f"measured pairs: {known} of {possible}; tasks on two clusters or more: {coverage.shared}",
+        f"tasks that state: {', '.join(filled) or 'nothing but their name'} (of {len(tables['tasks'])})",
+    ]
+
+
+def _thin(tables: Tables, coverage: Coverage) -> list[str]:
+    """What is missing or little, each with what it costs."""
+    lines = []
+    if not coverage.failures:
+        lines.append("no run failed: nothing is known of reliability, and gamma will not be applied")
+    few = [name for name, runs in zip(coverage.cluster_id, coverage.runs, strict=True) if 0 < runs < _FEW_RUNS]
+    if few and coverage.failures:
+        lines.append(f"fewer than {_FEW_RUNS} runs of a pair on {', '.join(few)}: reliability is hardly known there")
+    if not coverage.durations and coverage.timed:
+        lines.append("no durations: seconds follow from throughput, and every new task must state its `samples`")
+    figures = ("flops", "param_count", "graph_id")
+    if tables["tasks"][list(figures)].isna().all(axis=None):
+        lines.append(
+            f"no task states {', '.join(figures)}: new models will be predicted poorly; `mfcp capture` counts them"
+        )
+    if 0 < coverage.shared < 20:
+        lines.append(f"only {coverage.shared} tasks: wide intervals, and none is kept back to compare releases on")
+    return ["too thin:", *(f"  - {line}" for line in lines)] if lines else ["Nothing is too thin."]
+
+
+def _commands(folder: Path, tables: Tables, coverage: Coverage) -> list[str]:
+    """What each command could do."""
+    from mfcp.data.pool.coverage import BENCHMARK_TASKS, RELEASE_TASKS
+
+    lines = ["what works:"]
+    for command, least, out in (("benchmark", BENCHMARK_TASKS, "results"), ("release", RELEASE_TASKS, "my-release")):
+        missing = coverage.missing(least)
+        verdict = f"no: {'; '.join(missing)}" if missing else "yes"
+        lines.append(f"  mfcp {command} --data {folder} --out {out}\n    {verdict}")
+    if not coverage.missing(RELEASE_TASKS):
+        lines.append("  mfcp match --model my-release --tasks FILE\n    after the release")
+    return lines

@@ -1,0 +1,70 @@
+"""`mfcp init`: a folder of tables to fill in."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from mfcp.errors import DataError
+
+
+def add_parser(commands: Any) -> None:
+    """The sub-command and its options."""
+    parser = commands.add_parser(
+        "init",
+        help="a folder with three tables to fill in: tasks, clusters, runs",
+        description="Writes tasks.csv, clusters.csv and runs.csv with their headings and an example row each, and a "
+        "README that says what each column holds. Replace the examples by what you have measured.",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="made if missing; must not hold these tables yet")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the tables."""
+    from mfcp.data.log.schema import EXAMPLE, SCHEMA, schema_markdown
+    from mfcp.data.log.tables import find_table
+    from mfcp.files import output_folder, replacing
+
+    folder: Path = options.folder
+    if folder.is_dir():
+        there = [path.name for name in EXAMPLE if (path := find_table(folder, name)) is not None]
+        if there:
+            raise DataError(f"{folder}: holds {', '.join(there)} already; choose a new folder, or fill in those")
+    output_folder(folder)
+    for name, row in EXAMPLE.items():
+        columns = [column.name for column in SCHEMA[name].columns]
+        with replacing(folder / f"{name}.csv") as path:
+            lines = [",".join(columns), ",".join(row.get(column, "") for column in columns)]
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with replacing(folder / "README.md") as path:
+        path.write_text(_README.format(folder=folder) + schema_markdown(tuple(EXAMPLE)) + "\n", encoding="utf-8")
+    print(
+        f"{folder}: tasks.csv, clusters.csv, runs.csv and README.md. Replace the example rows by your own, then "
+        f"`mfcp check {folder}`"
+    )
+
+
+_README = """# A log for mfcp
+
+Three tables: what ran (`tasks.csv`), where it can run (`clusters.csv`), and every run of the one on the other
+(`runs.csv`). Replace the example row of each. Only names and the `status` of a run must be filled in; leave out any
+other column that you do not have. Units are SI: seconds, bytes, FLOP/s. An empty cell means unknown.
+
+- Of a run, give `duration_s`, the wall clock of the whole task. `samples_per_s` or `step_time_s` do instead where you
+  have measured steps only.
+- A run that did not succeed has any other status than `succeeded`: `failed`, `oom`, … Without failures in the log
+  nothing is known of reliability. Runs that are `cancelled`, `running`, `pending` or `queued` count neither way.
+- The more a task's row tells, the better new tasks are predicted: `model`, `batch_size`, `flops`, `param_count`.
+
+```console
+$ mfcp check {folder}
+$ mfcp release --data {folder} --out my-release
+$ mfcp match --model my-release --tasks new-tasks.csv --out plan.csv
+```
+
+`new-tasks.csv` is a table like `tasks.csv`, of the tasks that are to run; its `task_id` alone must be filled in. `mfcp
+benchmark --data {folder} --out results` compares methods on the log.
+
+"""

@@ -1,0 +1,45 @@
+"""`mfcp release`: the production method trained on a folder of logs, without DVC."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(commands: Any) -> None:
+    """The sub-command and its options."""
+    parser = commands.add_parser(
+        "release",
+        help="train what `mfcp match` and `mfcp serve` decide with, on a folder of logs",
+        description="Trains the production method on all clusters of a log: logged seconds and counted failures, "
+        "nothing else. `dvc repro release` does the same in the pipeline.",
+    )
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder in the log schema")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the release; one that is there goes")
+    parser.add_argument("--method", metavar="LABEL", help="row of params.yaml's methods (default: its release.method)")
+    parser.add_argument("--params", type=Path, metavar="FILE", help="all settings (default: params.yaml)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Validate, train, write, and say what it is."""
+    from mfcp.commands.benchmark import default_params
+    from mfcp.commands.logs import read_log, warn
+    from mfcp.files import folder_digest
+    from mfcp.progress import progress
+    from mfcp.release.fitting import fit_release, steps
+    from mfcp.settings import Settings
+
+    settings = Settings.load(options.params or default_params())
+    if options.method is not None:
+        section = (settings.content.get("release") or {}) | {"method": options.method}
+        settings = Settings(settings.content | {"release": section}, settings.where)
+    validated = read_log(options.data, max_bad_share=settings.section("validate").max_bad_share)
+    data = {"name": str(options.data), "log": folder_digest(options.data)}
+    with progress("release", steps(settings)) as advance:
+        release = fit_release(validated.tables, settings, options.out, data=data, advance=advance)
+    for line in release.summary():
+        print(line)
+    warn(validated)
+    print(f"{options.out}: next, `mfcp match --model {options.out} --tasks FILE`")
