@@ -22,7 +22,7 @@ UNMIRRORED: dict[str, str] = {
     "errors.py": "names of errors, which every test of an error uses",
     "emulator/architectures.py": "emulator/test_zoo.py: parameters and FLOPs of every variant",
     "commands/init.py": "walk/test_walk.py begins with it",
-    "commands/logs.py": "commands/test_check.py, commands/test_release.py and walk/test_walk.py read logs with it",
+    "commands/reading.py": "commands/test_check.py and walk/test_walk.py read logs with it, test_extensions.py files",
     "evaluation/benchmark.py": "commands/test_benchmark.py runs it",
     "matching/large/annealing.py": "matching/large/test_plan_search.py: its plans against enumeration",
     "paper/report.py": "paper/test_running.py writes it, to the byte",

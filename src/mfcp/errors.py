@@ -20,6 +20,10 @@ class DataError(MfcpError):
     exit_code = 2
 
 
+class UnknownNameError(DataError):
+    """A request names a cluster, graph or task that is not there: name one that is (the message lists them)."""
+
+
 class SettingsError(MfcpError):
     """A key of params.yaml or an option is wrong: mend the settings (the message names the key)."""
 

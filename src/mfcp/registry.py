@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.util
+import os
 import pkgutil
+import sys
+import traceback
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from mfcp.errors import SettingsError
+from mfcp.errors import DataError, SettingsError
+
+GROUP, FILES = "mfcp", "MFCP_WITH"
+"""Entry points under this group name modules that define members of families; this variable lists files that do."""
 
 
 class Registered(BaseModel):
@@ -30,6 +40,12 @@ class Registered(BaseModel):
         if Registered in cls.__bases__:
             cls.members = {}
         elif cls.name:
+            there = cls.members.get(cls.name)
+            if there is not None and there.__module__ != cls.__module__:
+                family = family_of(cls).__name__.lower()
+                raise SettingsError(
+                    f"{family} '{cls.name}' is there already, in {there.__module__}; give yours another name"
+                )
             cls.members[cls.name] = cls
 
     @classmethod
@@ -40,9 +56,9 @@ class Registered(BaseModel):
             SettingsError: unknown `kind`, or fields that the member does not accept.
         """
         if kind not in cls.members:
-            raise SettingsError(
-                f"unknown {cls.__name__.lower()} kind '{kind}'; known: {', '.join(sorted(cls.members))}"
-            )
+            known = ", ".join(sorted(cls.members))
+            family = cls.__name__.lower()
+            raise SettingsError(f"unknown {family} kind '{kind}'; known: {known}; one of your own needs --with FILE.py")
         try:
             member: Self = cls.members[kind](**fields)
         except ValidationError as error:
@@ -99,9 +115,88 @@ def explain(error: ValidationError) -> str:
     return "; ".join(parts)
 
 
+def family_of(member: type[Registered]) -> type[Registered]:
+    """The direct subclass of `Registered` that a member derives from."""
+    return next(base for base in member.__mro__ if Registered in base.__bases__)
+
+
 @cache
 def import_members(package: str) -> None:
-    """Import every module of a family's package, so that its members register themselves."""
+    """Import every module of a family's package, so that its members register themselves, and installed extensions.
+
+    Raises:
+        SettingsError: an installed extension cannot be imported.
+    """
     module = importlib.import_module(package)
     for info in pkgutil.iter_modules(module.__path__):
         importlib.import_module(f"{package}.{info.name}")
+    _import_installed()
+
+
+def execute(path: Path, name: str) -> ModuleType:
+    """Execute a Python file as a module of this name; files beside it can be imported, as if it were run.
+
+    Raises:
+        DataError: no such file, or it fails, with the line.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; expected a Python file")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise DataError(f"{path}: expected a Python file, with a name that ends in .py")
+    program, done = importlib.util.module_from_spec(spec), False
+    sys.modules[name] = program  # dataclasses and pydantic look their module up
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(program)
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from None
+    except (Exception, SystemExit) as error:
+        raise DataError(f"{path}: cannot be executed{where(path, error)}; mend it") from error
+    else:
+        done = True
+    finally:
+        sys.path.pop(0)
+        if not done:
+            del sys.modules[name]
+    return program
+
+
+def where(path: Path, error: BaseException) -> str:
+    """The line of a file that an error came from, and what it says."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    reason = " ".join(str(error).split())
+    return f"{f', line {line}' if line else ''} ({type(error).__name__}: {reason})"
+
+
+def imported_file(path: Path) -> ModuleType:
+    """A Python file of the user as a module, executed once.
+
+    Raises:
+        DataError: see `execute`.
+    """
+    whole = path.resolve()
+    name = f"mfcp_with_{path.stem}_{hashlib.sha256(str(whole).encode()).hexdigest()[:8]}"
+    return sys.modules[name] if name in sys.modules else execute(whole, name)
+
+
+@cache
+def _import_installed() -> None:
+    """Import the modules that installed packages name under the entry-point group `GROUP`, and the files of `FILES`."""
+    from importlib.metadata import entry_points
+
+    for name in os.environ.get(FILES, "").split(os.pathsep):
+        if name:
+            imported_file(Path(name))
+
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            reason = " ".join(str(error).split())
+            raise SettingsError(
+                f"extension '{entry.name}' ({entry.value}): cannot be imported ({type(error).__name__}: {reason}); "
+                f"mend or uninstall the package"
+            ) from error

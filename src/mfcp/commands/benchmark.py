@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.commands.reading import add_option, settings_with
 from mfcp.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def add_parser(commands: Any) -> None:
     )
     bench.add_argument("--failures", choices=("auto", "observed", "emulated", "off"), help="where reliability is from")
     bench.add_argument("--params", type=Path, metavar="FILE", help="all other settings (default: params.yaml)")
+    add_option(bench)
     bench.set_defaults(run=run)
 
 
@@ -43,7 +45,7 @@ def _positive(text: str) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Validate the log, run the benchmark, write its files and print its tables."""
-    from mfcp.commands.logs import read_log, warn
+    from mfcp.commands.reading import read_log, warn
     from mfcp.evaluation.benchmark import benchmark
     from mfcp.evaluation.report import write_outcome
     from mfcp.evaluation.table import show
@@ -67,7 +69,7 @@ def _settings(options: argparse.Namespace) -> tuple[BenchmarkSettings, float]:
     from mfcp.evaluation.benchmark import BenchmarkSettings
     from mfcp.settings import Settings
 
-    settings = Settings.load(options.params or default_params())
+    settings = settings_with(options, Settings.load(options.params or default_params()))
     over: dict[str, dict[str, Any]] = {
         "featurize": {"settings": options.settings, "clusters": options.clusters},
         "matching": {"tasks": options.tasks, "regime": options.regime, "gamma_quantile": options.gamma_quantile},

@@ -31,7 +31,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Validate, count, print."""
-    from mfcp.commands.logs import read_log
+    from mfcp.commands.reading import read_log
     from mfcp.data.pool.coverage import Coverage
     from mfcp.files import replacing
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.commands.solve import ENGINES
+from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_parser(commands: Any) -> None:
         "--tasks", type=Path, required=True, metavar="FILE",
         help="table tasks (.csv, .jsonl, .parquet), or a folder with it and the graphs: nodes, edges",
     )  # fmt: skip
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="default: auto, the release's own rule")
+    parser.add_argument("--engine", metavar="NAME", default="auto", help="default: auto, the release's own rule")
     parser.add_argument("--gamma", type=float, metavar="G", help="least mean reliability (default: the release's)")
     parser.add_argument("--clusters", metavar="a,b,…", help="clusters at hand (default: all that the release knows)")
     parser.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds for engine and bound (10)")
@@ -45,6 +45,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help=".json or .csv (default: JSON, or to a terminal a table)"
     )
+    add_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -58,6 +59,7 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError(f"--time-limit: expected seconds above 0, got {options.time_limit}")
     if options.out is not None and options.out.suffix not in (".json", ".csv"):
         raise SettingsError(f"--out {options.out}: expected a name that ends in .json or .csv")
+    load_members(options)
     clusters = None if options.clusters is None else {name.strip() for name in options.clusters.split(",")}
     release, tables = Release.load(options.model), read_new_tasks(options.tasks)
     if clusters is not None and (unknown := sorted(clusters - set(release.cluster_id))):

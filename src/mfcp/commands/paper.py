@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import DataError, MfcpError, SettingsError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--scheduler", metavar="URL", help="of a Dask cluster that does the jobs (tcp://HOST:8786)")
     parser.add_argument("--publish", action="store_true", help="the pages to docs, the rest to data/published")
     parser.add_argument("--page", action="store_true", help="only the pages, again, from docs/results/summary.json")
+    add_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -54,6 +56,7 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.paper.tracking import track
     from mfcp.progress import progress
 
+    load_members(options)
     plan, out = _plan(options), options.out.resolve()
     workers = options.workers or os.cpu_count() or 1
     experiments = _listed("--only", options.only, tuple(plan.study.experiments))

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from mfcp.commands.reading import add_option, settings_with
+
 
 def add_parser(commands: Any) -> None:
     """The sub-command and its options."""
@@ -19,19 +21,20 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the release; one that is there goes")
     parser.add_argument("--method", metavar="LABEL", help="row of params.yaml's methods (default: its release.method)")
     parser.add_argument("--params", type=Path, metavar="FILE", help="all settings (default: params.yaml)")
+    add_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Validate, train, write, and say what it is."""
     from mfcp.commands.benchmark import default_params
-    from mfcp.commands.logs import read_log, warn
+    from mfcp.commands.reading import read_log, warn
     from mfcp.files import folder_digest
     from mfcp.progress import progress
     from mfcp.release.fitting import fit_release, steps
     from mfcp.settings import Settings
 
-    settings = Settings.load(options.params or default_params())
+    settings = settings_with(options, Settings.load(options.params or default_params()))
     if options.method is not None:
         section = (settings.content.get("release") or {}) | {"method": options.method}
         settings = Settings(settings.content | {"release": section}, settings.where)

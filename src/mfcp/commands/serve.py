@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import DataError, SettingsError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -30,11 +31,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--tasks", type=int, metavar="N", help="tasks of a request at most (1000)")
     parser.add_argument("--body-mib", type=float, metavar="X", help="size of a request at most (32)")
     parser.add_argument("--threads", type=int, metavar="N", help="requests computed at once (2)")
+    add_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Serve until interrupted."""
+    load_members(options)
     token = read_token(options.token_file)
     if options.host not in LOOPBACK and token is None:
         raise SettingsError(

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def add_parser(commands: Any) -> None:
     simulate.add_argument("--compare", action="store_true", help="the others with the first, job by job")
     simulate.add_argument("--explain", metavar="JOB", help="why this job waits, and when it is to be expected")
     simulate.add_argument("--out", type=Path, metavar="DIR", help="results (default: only the table)")
+    add_option(simulate)
     simulate.set_defaults(run=run)
 
 
@@ -58,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.simulator.simulation import simulate
     from mfcp.simulator.traces.reading import read_trace
 
+    load_members(options)
     cluster = Cluster.parse(options.cluster)
     policies = dict(_policies(options.policy))
     belief = Belief.parse(_spec(options.belief))

@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import InfeasibleError, SettingsError
 
 if TYPE_CHECKING:
     from mfcp.matching.problem import MatchingProblem, Solution
-
-ENGINES = ("admm", "auto", "dual", "enumerate", "exact", "greedy", "milp", "pop", "search")
-"""Names of the matching engines. Static, because `mfcp --help` must not import them; a test holds them equal."""
 
 
 def add_parser(commands: Any) -> None:
@@ -30,7 +28,12 @@ def add_parser(commands: Any) -> None:
     solve.add_argument("--times", type=Path, required=True, metavar="FILE", help="M × N seconds")
     solve.add_argument("--reliability", type=Path, required=True, metavar="FILE", help="M × N probabilities of success")
     solve.add_argument("--gamma", type=float, required=True, metavar="G", help="least mean reliability of the N tasks")
-    solve.add_argument("--engine", choices=ENGINES, default="auto", help="default: auto, by size")
+    solve.add_argument(
+        "--engine",
+        metavar="NAME",
+        default="auto",
+        help="auto (by size), search, milp, enumerate, exact, dual, admm, pop, greedy",
+    )
     solve.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="seconds (60)")
     solve.add_argument("--allowed", type=Path, metavar="FILE", help="M × N, 0 where a task may not run, else 1")
     solve.add_argument("--backlog", type=Path, metavar="FILE", help="M seconds until each cluster is free")
@@ -52,6 +55,7 @@ def add_parser(commands: Any) -> None:
         "--scheduler", metavar="URL", help="of a Dask cluster that computes prices (tcp://HOST:8786); engine dual"
     )
     solve.add_argument("--out", type=Path, metavar="FILE", help="JSON file (default: JSON on standard output)")
+    add_option(solve)
     solve.set_defaults(run=run)
 
 
@@ -64,6 +68,7 @@ def run(options: argparse.Namespace) -> None:
 
     if not options.time_limit > 0:
         raise SettingsError(f"--time-limit: expected seconds above 0, got {options.time_limit}")
+    load_members(options)
     engine: str | Mapping[str, str] = options.engine
     if options.scheduler:
         if engine not in ("auto", "dual"):

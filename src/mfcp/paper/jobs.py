@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import time
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Any, Literal
 from mfcp.files import replacing, replacing_folder, write_json
 from mfcp.paper.code_closure import ROOT, modules, stage_code
 from mfcp.paper.study_file import StudyPlan
+from mfcp.registry import FILES
 from mfcp.threads import one_blas_thread, one_thread
 
 Kind = Literal["study", "pretrain", "compare"]
@@ -177,7 +179,7 @@ def _pretrain(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     settings = Settings({name: job.content[name] for name in ("pretrain", "matching")})
     section = settings.section("pretrain")
     name = job.content["setting"]
-    setting = Study.load(job.needs[0].folder(out)).setting(name, settings.section("matching"), price=0.0)
+    setting = Study.load(job.needs[0].folder(out)).setting(name, settings.section("matching"), price=0.0, exact=True)
     pretrain(setting, section).save(folder, name)
     return {}
 
@@ -194,7 +196,8 @@ def _compare(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     methods, section = settings.methods, settings.section("evaluate")
     study, base = (need.folder(out) for need in job.needs)
     name = job.content["setting"]
-    setting = solved_setting(Study.load(study), name, settings.section("matching"), price=section.shortfall_price)
+    matching = settings.section("matching")
+    setting = solved_setting(Study.load(study), name, matching, price=section.shortfall_price, exact=True)
     start = Pretrained.load(base, name, setting)
     trained, fit = {}, {}
     for label, method in methods.items():
@@ -238,7 +241,8 @@ def code(kind: Kind) -> str:
     sources = {modules()[name] for name in names}
     tables = {table for folder in {path.parent for path in sources} for table in folder.glob("*.csv")}
     files = sorted(sources | tables)
-    return digest(*(part for file in files for part in (str(file.relative_to(ROOT)).encode(), file.read_bytes())))
+    own = [Path(name).read_bytes() for name in os.environ.get(FILES, "").split(os.pathsep) if name]
+    return digest(*(part for file in files for part in (str(file.relative_to(ROOT)).encode(), file.read_bytes())), *own)
 
 
 @cache

@@ -111,14 +111,13 @@ class Release:
             for variance, added in zip(variances, more, strict=True):
                 variance[:, part] += added
         log_sd, own_sd, a_sd = (np.sqrt(variance)[None] for variance in variances)
-        belief = Belief(
-            T=(T * np.exp(factor))[None],
-            A=np.where(self.reliability_known, A, 1.0)[None],
+        belief = Belief.of(
+            (T * np.exp(factor))[None],
+            np.where(self.reliability_known, A, 1.0)[None],
             log_sd=log_sd,
             own_sd=own_sd,
             a_sd=a_sd * self.reliability_known,
-            gamma=np.array([self.gamma]),
-            allowed=np.ones((1, *T.shape), bool),
+            gamma=self.gamma,
             reliability_known=self.reliability_known,
             width=self.width,
         )

@@ -57,20 +57,23 @@ class Belief:
         gamma: ArrayLike,
         allowed: Bools | None = None,
         zeta: Floats | None = None,
+        reliability_known: bool = True,
+        width: float = WIDTH,
     ) -> Belief:
         """The belief of B rounds; the only place that makes one from predictions.
 
         Args:
             T, A: (B, M, N) predicted seconds and success probabilities.
-            log_sd, own_sd, a_sd: (M,) calibrated spread of each cluster, the same for every task.
+            log_sd, own_sd, a_sd: (M,) calibrated spread of each cluster, the same for every task, or (B, M, N).
             gamma: least mean reliability, one number or (B,).
             allowed: (B, M, N) which pairs exist; default all.
-            zeta: (M, N + 1) factors of parallel execution or None.
+            zeta, reliability_known, width: as the attributes.
         """
-        log_sd, own_sd, a_sd = (np.broadcast_to(spread[:, None], T.shape) for spread in (log_sd, own_sd, a_sd))
+        spreads = (spread[:, None] if spread.ndim == 1 else spread for spread in (log_sd, own_sd, a_sd))
+        log_sd, own_sd, a_sd = (np.broadcast_to(spread, T.shape) for spread in spreads)
         levels = np.broadcast_to(np.asarray(gamma, np.float64), len(T)).copy()
         exists = np.ones(T.shape, bool) if allowed is None else allowed
-        return Belief(T, A, log_sd, own_sd, a_sd, levels, exists, zeta)
+        return Belief(T, A, log_sd, own_sd, a_sd, levels, exists, zeta, reliability_known, width)
 
     def on(self, clusters: list[int]) -> Belief:
         """The belief over some of the clusters, in the order of their indices."""

@@ -16,9 +16,9 @@ from mfcp.study.setting import RoundSettings, Setting
 from mfcp.study.study_data import Study
 
 
-def solved_setting(study: Study, name: str, matching: RoundSettings, *, price: float) -> Setting:
+def solved_setting(study: Study, name: str, matching: RoundSettings, *, price: float, exact: bool = False) -> Setting:
     """The named setting of a study with its gamma; arguments as `Study.setting`."""
-    return with_gamma(study.setting(name, matching, price=price))
+    return with_gamma(study.setting(name, matching, price=price, exact=exact))
 
 
 def with_gamma(setting: Setting, *parts: str) -> Setting:

@@ -63,7 +63,7 @@ class Study:
         usable: Bools = self.pool.allowed[list(clusters)].sum(axis=0) >= min(2, len(clusters))
         return usable
 
-    def setting(self, name: str, matching: RoundSettings, *, price: float) -> Setting:
+    def setting(self, name: str, matching: RoundSettings, *, price: float, exact: bool = False) -> Setting:
         """The named setting, with rounds of `matching.tasks` tasks, or of fewer where the log is too small for these.
 
         Its gamma is nan: `mfcp.study.reference.with_gamma` solves for it.
@@ -72,11 +72,12 @@ class Study:
             name: one of `settings`.
             matching: what a round is.
             price: makespans per unit of missing reliability.
+            exact: rounds are as large as asked for, or `Setting.rounds` raises.
         """
         clusters = list(self.settings[name])
         pool = self.pool
         allowed = pool.allowed[clusters]
-        tasks = max(1, min(matching.tasks, self.largest_round()))
+        tasks = matching.tasks if exact else max(1, min(matching.tasks, self.largest_round()))
         matching = matching if tasks == matching.tasks else matching.model_copy(update={"tasks": tasks})
         T, A = pool.T[clusters], pool.A[clusters]
         return Setting(

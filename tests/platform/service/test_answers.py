@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from mfcp.data.log.coercion import DTYPES, broken
 from mfcp.data.log.schema import SCHEMA
-from mfcp.errors import DataError, InfeasibleError, MfcpError
-from mfcp.platform.service.answers import asked_models, client_error
+from mfcp.errors import DataError, InfeasibleError, MfcpError, UnknownNameError
+from mfcp.platform.service.answers import asked_models, status_of
 
 PREDICT, MATCH, EXPLAIN = asked_models(tasks=3, operators=5)
 NUMBERS = [c for c in SCHEMA["tasks"].columns if c.low is not None]
@@ -48,7 +48,16 @@ def test_a_request_needs_a_task_each_with_a_name_and_no_more_than_the_limit():
     assert not is_accepted(flops=np.nan)
 
 
+def test_a_number_is_neither_true_nor_text():
+    for value in (True, "12", [12]):
+        assert not is_accepted(batch_size=value)
+        assert not is_accepted(flops=value)
+        with pytest.raises(ValidationError):
+            MATCH(tasks=[{"task_id": "a"}], gamma=value)
+    assert is_accepted(batch_size=12, flops=12)
+
+
 def test_only_what_another_request_would_change_is_the_clients_error():
-    assert client_error(DataError(""))
-    assert client_error(InfeasibleError(""))
-    assert not client_error(MfcpError(""))
+    assert status_of(UnknownNameError("")) == 404
+    assert status_of(DataError("")) == status_of(InfeasibleError("")) == 409
+    assert status_of(MfcpError("")) == 503

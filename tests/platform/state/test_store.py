@@ -89,8 +89,8 @@ def test_bad_tasks_are_refused_at_the_door(store: Store, change: dict[str, Any],
     with pytest.raises(DataError, match=message):
         store.submit({"tasks": frame})
     assert pending(store) == []
-    with pytest.raises(DataError, match="lacks column model"):
-        store.submit({"tasks": frame.drop(columns="model")})
+    with pytest.raises(DataError, match="lacks column task_id"):
+        store.submit({"tasks": frame.drop(columns="task_id")})
 
 
 def test_a_round_is_written_whole_or_not_at_all(store: Store) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mfcp.arrays import Ints
-from mfcp.errors import DataError
+from mfcp.errors import DataError, UnknownNameError
 from mfcp.matching.problem import makespan
 from mfcp.platform.deciding.what_if import Moves, RoundPrices, evaluate_moves, relaxed_prices
 from mfcp.release.decision import intervals
@@ -128,14 +128,15 @@ def explain(
         tasks: names of those to explain; None for all.
 
     Raises:
-        DataError: a task to explain that is not in the round, or a plan that uses a pair that is not allowed.
+        UnknownNameError: a task to explain that is not in the round.
+        DataError: a plan that uses a pair that is not allowed.
         InfeasibleError: a task that no cluster online may run.
     """
     N = belief.T.shape[2]
     position = {name: j for j, name in enumerate(task_id)}
     unknown = [name for name in tasks or () if name not in position]
     if unknown:
-        raise DataError(f"no task '{unknown[0]}' in this round of {N}; name one of its tasks")
+        raise UnknownNameError(f"no task '{unknown[0]}' in this round of {N}; name one of its tasks")
     here = np.array([online is None or name in online for name in cluster_id])
     possible = replace(belief, allowed=belief.allowed & here[:, None])
     wrong = np.flatnonzero(~possible.allowed[0, plan, np.arange(N)])

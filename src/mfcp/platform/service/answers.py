@@ -4,22 +4,48 @@ from __future__ import annotations
 
 import json
 from types import GenericAlias
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from mfcp.data.log.schema import EDGES, NODES, SCHEMA, TASKS, Table
 from mfcp.data.log.tables import Tables
-from mfcp.errors import DataError, InfeasibleError, MfcpError, SettingsError
+from mfcp.errors import DataError, InfeasibleError, MfcpError, SettingsError, UnknownNameError
+from mfcp.matching.engines.base import Engine
 from mfcp.platform.deciding.explaining import explain
 from mfcp.platform.service.champion import Champion
+from mfcp.registry import import_members
 from mfcp.release.decision import Decision, decide, intervals
 from mfcp.release.model import Release
 
 _LONGEST = 1000  # characters of a text
+
+
+def _no_other_kind(value: Any) -> Any:
+    """A number as JSON has it: neither true nor "12" is one."""
+    if isinstance(value, bool | str):
+        raise ValueError(f"expected a number, got {type(value).__name__}")
+    return value
+
+
 _TYPES: dict[str, Any] = {"text": str, "integer": int, "real": float, "time": str}
+
+
+def _number(kind: Any, **bounds: Any) -> Any:
+    """A number within bounds; they stand inside, so that the declared schema has them."""
+    if kind is float:
+        bounds["allow_inf_nan"] = False
+    return Annotated[kind, Field(**bounds), BeforeValidator(_no_other_kind)]
+
+
+_EXAMPLE: dict[str, Any] = {
+    "tasks": [
+        {"task_id": "night-1", "model": "resnet-34", "batch_size": 64, "flops": 7.3e9, "samples": 900000},
+        {"task_id": "night-2", "model": "resnet-50", "batch_size": 32, "samples": 500000},
+    ]
+}
 
 
 class Asked(BaseModel):
@@ -30,17 +56,16 @@ class Asked(BaseModel):
     nodes: list[Any] = []
     edges: list[Any] = []
 
-    @model_validator(mode="after")
-    def _distinct(self) -> Asked:
-        seen: set[str] = set()
-        for row in self.tasks:
-            if row.task_id in seen:
-                raise ValueError(f"task_id '{row.task_id}' occurs twice; name every task once")
-            seen.add(row.task_id)
-        return self
-
     def tables(self) -> Tables:
-        """The rows as tables of the log schema; they were checked, so plain columns do."""
+        """The rows as tables of the log schema; they were checked, so plain columns do.
+
+        Raises:
+            DataError: two tasks of one name.
+        """
+        names = [row.task_id for row in self.tasks]
+        if len(set(names)) < len(names):
+            twice = next(name for k, name in enumerate(names) if name in names[:k])
+            raise DataError(f"task_id '{twice}' occurs twice; name every task once")
         given = ((TASKS, self.tasks), (NODES, self.nodes), (EDGES, self.edges))
         return {table.name: _table(table, rows) for table, rows in given if rows}
 
@@ -48,47 +73,56 @@ class Asked(BaseModel):
 class AskedMatch(Asked):
     """Base of what is matched."""
 
-    gamma: float | None = Field(None, ge=0, le=1, description="least mean reliability; the release's if left out")
+    gamma: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_no_other_kind)] | None = Field(
+        None, description="least mean reliability; the release's if left out"
+    )
     clusters: list[str] | None = Field(
         None, min_length=1, max_length=10_000, description="at hand; all online if left out"
     )
-    engine: str = Field("auto", max_length=20, description="auto for the release's rule, else an engine of mfcp solve")
+    engine: str = Field("auto", description="auto for the release's rule, else an engine of mfcp solve")
 
 
 class AskedExplain(AskedMatch):
     """Base of what is explained."""
 
-    only: list[str] | None = Field(None, description="tasks to explain; all if left out")
+    only: list[str] | None = Field(None, min_length=1, description="tasks to explain; all if left out")
 
 
 def asked_models(tasks: int, operators: int) -> tuple[type[Asked], type[AskedMatch], type[AskedExplain]]:
     """The requests as the log schema has their rows, with limits on how many there are."""
+    import_members("mfcp.matching.engines")
+    engines = Literal.__getitem__(tuple(sorted(Engine.members)))
     rows: dict[str, Any] = {table.name: GenericAlias(list, (_row(table),)) for table in (TASKS, NODES, EDGES)}
     fields: dict[str, Any] = {"tasks": (rows["tasks"], Field(min_length=1, max_length=tasks))}
     for name in ("nodes", "edges"):
         fields[name] = (rows[name], Field(default=[], max_length=operators, description=SCHEMA[name].meaning))
-    return (
-        create_model("Predict", __base__=Asked, **fields),
-        create_model("Match", __base__=AskedMatch, **fields),
-        create_model("Explain", __base__=AskedExplain, **fields),
-    )
+    made: list[Any] = []
+    for name, base, example in (
+        ("Predict", Asked, _EXAMPLE),
+        ("Match", AskedMatch, _EXAMPLE | {"gamma": 0.85}),
+        ("Explain", AskedExplain, _EXAMPLE | {"only": ["night-1"]}),
+    ):
+        own = fields | ({} if base is Asked else {"engine": (engines, base.model_fields["engine"])})
+        model = create_model(name, __base__=base, **own)
+        model.model_config["json_schema_extra"] = {"examples": [example]}
+        model.model_rebuild(force=True)
+        made.append(model)
+    return made[0], made[1], made[2]
 
 
 def _row(table: Table) -> type[BaseModel]:
     """A row of a table; columns that the schema does not know are ignored, as everywhere."""
     fields: dict[str, Any] = {}
     for column in table.columns:
-        how: dict[str, Any] = {"description": f"{column.meaning}{f', {column.unit}' if column.unit else ''}"}
-        if column.kind == "text":
-            how |= {"max_length": _LONGEST} | ({"pattern": f"^({'|'.join(column.values)})$"} if column.values else {})
-        else:
-            how |= {"gt" if column.above else "ge": column.low, "le": column.high}
-            how |= {"allow_inf_nan": False} if column.kind == "real" else {}
+        told = Field(description=f"{column.meaning}{f', {column.unit}' if column.unit else ''}")
         kind = _TYPES[column.kind]
-        if column.nullable:
-            fields[column.name] = (kind | None, Field(None, **how))
-        else:
-            fields[column.name] = (kind, Field(min_length=1, **how) if column.kind == "text" else Field(**how))
+        if column.kind == "text":
+            shape = {"pattern": f"^({'|'.join(column.values)})$"} if column.values else {"max_length": _LONGEST}
+            kind = Annotated[kind, Field(min_length=None if column.nullable else 1, **shape)]
+        elif column.low is not None:
+            kind = _number(kind, **{"gt" if column.above else "ge": column.low, "le": column.high})
+        kind = Annotated[kind | None if column.nullable else kind, told]
+        fields[column.name] = (kind, None) if column.nullable else (kind, ...)
     return create_model(f"{table.name.capitalize()}Row", __config__=ConfigDict(extra="ignore"), **fields)
 
 
@@ -100,9 +134,13 @@ def _table(table: Table, rows: list[Any]) -> pd.DataFrame:
     )
 
 
-def client_error(error: MfcpError) -> bool:
-    """Whether another request would do better, not another moment."""
-    return isinstance(error, DataError | InfeasibleError | SettingsError)
+def status_of(error: MfcpError) -> int:
+    """What HTTP calls an error: 404 for a name that is not there, 409 for rows or wishes that contradict each other or
+    the release, 503 where another moment would do better and not another request.
+    """
+    if isinstance(error, UnknownNameError):
+        return 404
+    return 409 if isinstance(error, DataError | InfeasibleError | SettingsError) else 503
 
 
 class Answers:
@@ -145,7 +183,7 @@ class Answers:
             price=release.price,
             tasks=asked.only,
         )
-        prices = {"cluster": told[0].prices.cluster, "reliability": told[0].prices.reliability} if told else {}
+        prices = {"cluster": told[0].prices.cluster, "reliability": told[0].prices.reliability}
         explained = [
             {"task_id": one.task_id, "options": [vars(option) for option in one.options], "text": one.text}
             for one in told
@@ -156,7 +194,7 @@ class Answers:
         release, offline = self.champion.release, self.champion.offline
         if asked.clusters is not None and (unknown := sorted(set(asked.clusters) - set(release.cluster_id))):
             known = ", ".join(release.cluster_id)
-            raise DataError(f"clusters: unknown '{unknown[0][:80]}'; release {release.version} knows {known}")
+            raise UnknownNameError(f"clusters: unknown '{unknown[0][:80]}'; release {release.version} knows {known}")
         at_hand = set(release.cluster_id if asked.clusters is None else asked.clusters) - offline
         if not at_hand:
             raise MfcpError(f"no cluster is online of {', '.join(asked.clusters or release.cluster_id)}")

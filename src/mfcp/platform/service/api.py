@@ -17,7 +17,7 @@ from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi_offline import FastAPIOffline  # the pages of /docs without scripts from elsewhere
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,8 +25,9 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mfcp.errors import MfcpError
-from mfcp.platform.service.answers import Answers, Asked, asked_models, client_error
+from mfcp.platform.service.answers import Answers, Asked, asked_models, status_of
 from mfcp.platform.service.champion import Champion
+from mfcp.platform.service.contract import ErrorAnswer, NotReady, Ready, declared
 
 LOG = logging.getLogger("mfcp.serve")
 _OPEN = ("/health",)  # answers without a token, to whom asks whether it lives
@@ -134,14 +135,24 @@ def create_app(champion: Champion, settings: ServeSettings, *, token: str | None
         asked_models(settings.tasks, settings.operators), works, (None, meters.matched, None), strict=True
     ):
         route = line.route(model, work, meter)
-        app.add_api_route(f"/v1/{work.__name__}", route, methods=["POST"], summary=work.__doc__, name=work.__name__)
+        name = work.__name__
+        responses = declared(name, token=token is not None)
+        app.add_api_route(f"/v1/{name}", route, methods=["POST"], summary=work.__doc__, name=name, responses=responses)
 
-    @app.get("/health", summary="Whether it can decide, and with which release")
+    @app.get(
+        "/health",
+        summary="Whether it can decide, and with which release",
+        responses={200: {"model": Ready}, 503: {"model": NotReady, "description": "No release decides yet."}},
+    )
     async def health() -> Response:
         state = champion.state
         return JSONResponse(state, 200 if state["status"] == "ready" else 503)
 
-    @app.get("/metrics", summary="For Prometheus")
+    prometheus: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+    if token is not None:
+        prometheus[401] = {"model": ErrorAnswer, "description": "The token is missing or wrong."}
+
+    @app.get("/metrics", summary="For Prometheus", response_class=PlainTextResponse, responses=prometheus)
     async def metrics() -> Response:
         return Response(generate_latest(meters.registry), media_type=CONTENT_TYPE_LATEST)
 
@@ -202,7 +213,7 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(MfcpError)
     async def refused(_: Request, error: MfcpError) -> JSONResponse:
-        return _error(422 if client_error(error) else 503, str(error))
+        return _error(status_of(error), str(error))
 
     @app.exception_handler(StarletteHTTPException)
     async def other(_: Request, error: StarletteHTTPException) -> JSONResponse:

@@ -136,7 +136,7 @@ class Champion:
 def _try_out(release: Release) -> None:
     """Decide and explain a round of nothing in particular: it works, and what is compiled or imported at first is."""
     rows: dict[Table, dict[str, Any]] = {
-        TASKS: {"task_id": [str(k) for k in range(20)], "graph_id": ["chain"] * 20},
+        TASKS: {"task_id": [str(k) for k in range(20)], "graph_id": ["chain"] * 20, "samples": 1000.0},
         NODES: {"graph_id": ["chain"] * 2, "node_id": [0, 1], "op": "relu", "flops": 1.0, "output_numel": 1},
         EDGES: {"graph_id": ["chain"], "src": [0], "dst": [1]},
     }

@@ -15,7 +15,7 @@ import pandas as pd
 from mfcp.arrays import Floats
 from mfcp.data.log.schema import EDGES, NODES
 from mfcp.data.log.tables import Tables
-from mfcp.errors import DataError
+from mfcp.errors import UnknownNameError
 from mfcp.release.model import Release
 from mfcp.tasks.features.descriptors import AMOUNTS, describe_as
 
@@ -51,7 +51,7 @@ class RememberingRelease(Release):
         """See `Release.describe`; what a row has of its graph depends on that and its batch alone, and is kept.
 
         Raises:
-            DataError: a task names a graph that neither came along nor is known.
+            UnknownNameError: a task names a graph that neither came along nor is known.
         """
         names, tasks = self.feature_names[:-1], tables["tasks"]
         ids = tasks["graph_id"].astype(object).where(tasks["graph_id"].notna(), "").to_numpy(str)
@@ -86,7 +86,9 @@ class RememberingRelease(Release):
             found = self.recall(stored) if self.recall is not None else {}
             missing = sorted(set(stored) - set(found["nodes"]["graph_id"] if found else ()))
             if missing:
-                raise DataError(f"graph '{missing[0]}': neither sent along in nodes and edges nor known here; send it")
+                raise UnknownNameError(
+                    f"graph '{missing[0]}': neither sent along in nodes and edges nor known here; send it"
+                )
             drawn = {
                 name: pd.concat([drawn[name], found[name]], ignore_index=True) if name in drawn else found[name]
                 for name in found

@@ -1,0 +1,112 @@
+"""What commands read beside their options: a log from its folder, and own members of families (`--with`).
+
+An installed package names its modules under the entry-point group `mfcp`; they are imported with the members of mfcp
+(`mfcp.registry.import_members`). A file is executed when `--with FILE.py` or the variable MFCP_WITH names it; the
+option sets the variable, so that processes of the command execute it as well. Imports nothing heavy until a command
+runs, as `mfcp --help` reads the option here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mfcp.errors import SettingsError
+
+if TYPE_CHECKING:
+    from mfcp.data.log.validation import Validated
+    from mfcp.registry import Registered
+    from mfcp.settings import Settings
+
+
+def read_log(folder: Path, *, max_bad_share: float) -> Validated:
+    """The validated tables of a folder; arguments and errors as `mfcp.data.log.validation.validate`."""
+    from mfcp.data.log.tables import read_tables
+    from mfcp.data.log.validation import validate
+    from mfcp.progress import progress
+
+    with progress(f"read and validate {folder}"):
+        return validate(read_tables(folder), max_bad_share=max_bad_share)
+
+
+def warn(validated: Validated) -> None:
+    """Say on standard output what was left out, so that nobody learns it from a result."""
+    for text in validated.report["warnings"]:
+        print(f"warning: {text}")
+    bad = sum(entry["bad_rows"] for entry in validated.report["tables"].values())
+    if bad:
+        print(f"warning: {bad} rows break the schema and are left out; `mfcp check` names them")
+
+
+def add_option(parser: Any) -> None:
+    """Add `--with`."""
+    parser.add_argument(
+        "--with", dest="extensions", type=Path, action="append", default=[], metavar="FILE.py",
+        help="own methods, rules, predictors, engines, policies: a Python file, which is executed; may be repeated",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What a file added.
+
+    Attributes:
+        members: classes of families that it defines, each registered by its name.
+        rows: rows of methods to compare or release: those of its mapping `METHODS`, else one for each method.
+    """
+
+    members: tuple[type[Registered], ...]
+    rows: dict[str, Any]
+
+
+def load_members(options: argparse.Namespace) -> list[Extension]:
+    """Execute the files of `--with`, which registers what they define.
+
+    Raises:
+        DataError: a file is missing or fails, with its line.
+        SettingsError: it defines no member of a family, or one whose name is taken.
+    """
+    from mfcp.registry import FILES
+
+    known = [name for name in os.environ.get(FILES, "").split(os.pathsep) if name]
+    os.environ[FILES] = os.pathsep.join(dict.fromkeys([*known, *(str(path.resolve()) for path in options.extensions)]))
+    return [_load(path) for path in options.extensions]
+
+
+def settings_with(options: argparse.Namespace, settings: Settings) -> Settings:
+    """The settings with the rows of methods that the files of `--with` add behind its own, which win where labels are
+    the same; errors as `load_members`.
+    """
+    from mfcp.settings import Settings
+
+    rows = {label: row for extension in load_members(options) for label, row in extension.rows.items()}
+    methods = rows | (settings.content.get("methods") or {})
+    return Settings(settings.content | {"methods": methods}, settings.where) if rows else settings
+
+
+def _load(path: Path) -> Extension:
+    from mfcp.registry import Registered, family_of, imported_file
+
+    program = imported_file(path)
+    members = tuple(
+        value
+        for value in vars(program).values()
+        if isinstance(value, type)
+        and issubclass(value, Registered)
+        and value.__module__ == program.__name__
+        and value.name in value.members
+    )
+    rows = getattr(program, "METHODS", None)
+    if rows is None:
+        rows = {own.name: {"kind": own.name} for own in members if family_of(own).__name__ == "Method"}
+    if not isinstance(rows, dict):
+        raise SettingsError(f"{path}: METHODS is a {type(rows).__name__}; expected a mapping of labels to rows")
+    if not members and not rows:
+        raise SettingsError(
+            f"{path}: defines no member of a family; expected a class derived from Method, Rule, Predictor, "
+            "Forecaster, Engine or a policy, with a `name`"
+        )
+    return Extension(members, rows)
