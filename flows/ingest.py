@@ -13,6 +13,7 @@ from prefect import flow, get_run_logger  # noqa: E402
 from flows import workspace  # noqa: E402
 from flows.checkout import only_one  # noqa: E402
 from flows.late import stand_in  # noqa: E402
+from mfcp.data.log.expectations import FOLDER, Expectations  # noqa: E402
 from mfcp.platform.intake import inbox  # noqa: E402
 from mfcp.platform.state.home import home_folder, open_store  # noqa: E402
 
@@ -34,8 +35,12 @@ def ingest(home: str = "", lock_wait_s: float = 60.0) -> dict[str, int]:
     repo = workspace.repo_of(folder)
     logger = get_run_logger()
     with only_one(repo, lock_wait_s):
-        store = open_store(folder)
-        done = inbox.ingest(folder, repo / workspace.LOG, store, lambda message: workspace.commit_log(repo, message))
+        store, expectations = open_store(folder), Expectations(repo / FOLDER)
+        done = inbox.ingest(
+            folder, repo / workspace.LOG, store, lambda message: workspace.commit_log(repo, message), expectations
+        )
+        if expectations.report:
+            logger.info("Data Docs: %s", expectations.publish())
     for one in done:
         report = logger.info if one.status in ("taken", "known") else logger.warning
         report("%s: %s, rows %s, in quarantine %s %s", one.name, one.status, one.rows, one.refused, one.why)

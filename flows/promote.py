@@ -40,7 +40,7 @@ def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
         from mfcp.data.log.validation import validate
 
         limit = params.section("validate").max_bad_share
-        return validate(workspace.read_log(folder, lock_wait_s), max_bad_share=limit, counted=False).tables
+        return validate(workspace.read_log(folder, lock_wait_s), max_bad_share=limit).tables
 
     before, section = models.current(), params.section("platform").promote
     verdict = promotion(models, log, section)

@@ -64,7 +64,7 @@ LAYERS = {
 # The one importer of each tool; flows are outside mfcp.
 DOORS = {
     "mlflow": {"src/mfcp/tracking.py"},
-    "great_expectations": {"src/mfcp/data/log/validation.py"},
+    "great_expectations": {"src/mfcp/data/log/expectations.py"},
     "prefect": {
         f"flows/{name}.py" for name in ("ingest", "late", "loop", "match", "monitor", "pipeline", "promote", "retrain")
     },
@@ -186,8 +186,8 @@ def test_a_change_of_a_solver_leaves_the_stages_fresh_that_solve_nothing(stage: 
 
 def test_operation_never_touches_what_experiments_invent() -> None:
     """Drawn pool sizes, samples and failures are the study's: no release, answer or flow of a platform runs them."""
-    invents = ("mfcp.study.invented", "mfcp.study.study_pool", "mfcp.emulator")
-    operation = ["mfcp.commands.match", "mfcp.commands.serve"]
+    invents = ("mfcp.study.invented", "mfcp.study.study_pool", "mfcp.emulator.platform", "mfcp.data.sources.emulator")
+    operation = [f"mfcp.commands.{name}" for name in ("check", "init", "match", "release", "serve")]
     operation += [name for name in modules() if name.startswith(("mfcp.release.", "mfcp.platform."))]
     simulated = ("mfcp.platform.simulation", "mfcp.platform.settings")  # the clusters of `make platform`
     for name in operation:

@@ -34,7 +34,7 @@ def write_log(folder):
 def small_params(path):
     import yaml
 
-    from mfcp.commands.benchmark import default_params
+    from mfcp.commands.reading import default_params
 
     content = yaml.safe_load(default_params().read_text())
     content["pretrain"]["training"]["epochs"] = 20

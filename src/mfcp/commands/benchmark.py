@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.commands.reading import add_option, settings_with
+from mfcp.commands.reading import add_option, default_params, settings_with
 from mfcp.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -95,13 +95,3 @@ def _settings(options: argparse.Namespace) -> tuple[BenchmarkSettings, float]:
     asked = frozenset(name for name in ("settings", "clusters", "tasks") if getattr(options, name) is not None)
     plan = BenchmarkSettings(**sections, methods=methods, where=str(options.data), asked=asked)
     return plan, settings.section("validate").max_bad_share
-
-
-def default_params() -> Path:
-    """params.yaml of the working folder, else of the checkout that mfcp runs from."""
-    import mfcp
-
-    for path in (Path("params.yaml"), Path(mfcp.__file__).resolve().parents[2] / "params.yaml"):
-        if path.is_file():
-            return path
-    raise SettingsError("no params.yaml here; run in the repository root or pass --params FILE")

@@ -35,7 +35,8 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--tasks", type=Path, required=True, metavar="FILE",
-        help="table tasks (.csv, .jsonl, .parquet), or a folder with it and the graphs: nodes, edges",
+        help="table tasks (.csv, .jsonl, .parquet), or a folder with it and the graphs (nodes, edges); a task_id is "
+        "enough, and model zoo:ID (`mfcp capture --list`) stands for its figures and graph",
     )  # fmt: skip
     parser.add_argument("--engine", metavar="NAME", default="auto", help="default: auto, the release's own rule")
     parser.add_argument("--gamma", type=float, metavar="G", help="least mean reliability (default: the release's)")
@@ -52,6 +53,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, decide, write."""
     from mfcp.data.log.tables import read_new_tasks
+    from mfcp.data.log.zoo_tasks import with_zoo_models
     from mfcp.release.decision import decide
     from mfcp.release.model import Release
 
@@ -61,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError(f"--out {options.out}: expected a name that ends in .json or .csv")
     load_members(options)
     clusters = None if options.clusters is None else {name.strip() for name in options.clusters.split(",")}
-    release, tables = Release.load(options.model), read_new_tasks(options.tasks)
+    release, tables = Release.load(options.model), with_zoo_models(read_new_tasks(options.tasks))
     if clusters is not None and (unknown := sorted(clusters - set(release.cluster_id))):
         raise SettingsError(f"--clusters: unknown '{unknown[0]}'; the release knows {', '.join(release.cluster_id)}")
     decision = decide(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.table import Table
 
     from mfcp.platform.releases.models import Models
@@ -138,9 +139,10 @@ def _listed(counts: dict[str, Any]) -> str:
 
 def _submit(options: argparse.Namespace) -> None:
     from mfcp.data.log.tables import read_new_tasks
+    from mfcp.data.log.zoo_tasks import with_zoo_models
 
     store, _ = _open(options)
-    tables = read_new_tasks(options.tasks)
+    tables = with_zoo_models(read_new_tasks(options.tasks))
     new = store.submit(tables)
     known = len(tables["tasks"]) - new
     print(f"{new} tasks submitted, {known} known already; {store.counts()['queue']} pending")
@@ -158,6 +160,24 @@ def _rollback(options: argparse.Namespace) -> None:
     print(f"champion: {models.rollback('by hand')} (before: {before})")
 
 
+def _origins(store: Store) -> pd.DataFrame:
+    """What each round's plan rests on: release, log, its last run, and what of it is not measured."""
+    import pandas as pd
+
+    rounds = store.rounds()
+    data = [dict(own or {}) for own in rounds["data"]]
+    return pd.DataFrame(
+        {
+            "round_id": rounds["round_id"],
+            "release": rounds["version"],
+            "log": [own.get("log") for own in data],
+            "last_run": [own.get("last_run") for own in data],
+            "emulated": [bool(own.get("emulated")) for own in data],
+            "not_measured": ["; ".join(own.get("not_measured", [])) for own in data],
+        }
+    )
+
+
 def _assignments(options: argparse.Namespace) -> None:
     from mfcp.files import replacing
 
@@ -167,12 +187,13 @@ def _assignments(options: argparse.Namespace) -> None:
     rows = store.assignments(round_id=options.round)
     if options.round is not None and rows.empty:
         raise DataError(f"round {options.round}: not known here; see `mfcp platform status`")
+    rows = rows.merge(_origins(store), how="left", on="round_id")
     if options.out is None:
         print(rows.to_json(orient="records"))
         return
     with replacing(options.out) as temporary:
         if options.out.suffix == ".csv":
-            rows.to_csv(temporary, index=False)
+            rows.to_csv(temporary, index=False, float_format="%.6g")
         else:
             rows.to_json(temporary, orient="records")
     print(f"{len(rows)} assignments of {rows['round_id'].nunique()} rounds → {options.out}")

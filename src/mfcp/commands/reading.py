@@ -24,12 +24,23 @@ if TYPE_CHECKING:
 
 def read_log(folder: Path, *, max_bad_share: float) -> Validated:
     """The validated tables of a folder; arguments and errors as `mfcp.data.log.validation.validate`."""
+    from mfcp.data.log.expectations import of_working_folder
     from mfcp.data.log.tables import read_tables
     from mfcp.data.log.validation import validate
     from mfcp.progress import progress
 
     with progress(f"read and validate {folder}"):
-        return validate(read_tables(folder), max_bad_share=max_bad_share)
+        return validate(read_tables(folder), max_bad_share=max_bad_share, expectations=of_working_folder())
+
+
+def default_params() -> Path:
+    """params.yaml of the working folder, else of the checkout that mfcp runs from."""
+    import mfcp
+
+    for path in (Path("params.yaml"), Path(mfcp.__file__).resolve().parents[2] / "params.yaml"):
+        if path.is_file():
+            return path
+    raise SettingsError("no params.yaml here; run in the repository root or pass --params FILE")
 
 
 def warn(validated: Validated) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mfcp.commands.reading import add_option, settings_with
+from mfcp.commands.reading import add_option, default_params, settings_with
 
 
 def add_parser(commands: Any) -> None:
@@ -27,7 +27,6 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Validate, train, write, and say what it is."""
-    from mfcp.commands.benchmark import default_params
     from mfcp.commands.reading import read_log, warn
     from mfcp.files import folder_digest
     from mfcp.progress import progress

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict, Field
 
+from mfcp.data.log.expectations import Expectations
 from mfcp.data.log.tables import read_tables, write_tables
-from mfcp.data.log.validation import TooManyBadRowsError, validate, write_report
-from mfcp.files import replacing_folder
+from mfcp.data.log.validation import TooManyBadRowsError, Validated, validate, write_report
+from mfcp.errors import MfcpError
+from mfcp.files import folder_digest, replacing_folder
 from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import RAW, REPORTS, VALID, main
+from mfcp.tracking import MetricPoint, log_points
+
+EXPERIMENT = "mfcp-validation"
 
 
 class ValidateSettings(BaseModel):
@@ -20,18 +29,43 @@ class ValidateSettings(BaseModel):
 
 
 def run(settings: Settings) -> None:
-    """Check every row of the raw tables and keep the good ones."""
+    """Check every row of the raw tables, against the context `gx` as well, and keep the good ones."""
     section: ValidateSettings = settings.section("validate")
+    expectations = Expectations()
     try:
         with progress("validate"):
-            validated = validate(read_tables(RAW), max_bad_share=section.max_bad_share)
+            validated = validate(read_tables(RAW), max_bad_share=section.max_bad_share, expectations=expectations)
     except TooManyBadRowsError as error:  # the rows and reasons are what a person needs now
-        write_report(error.validated, REPORTS / "validation")
+        _tell(error.validated, expectations)
         raise
-    write_report(validated, REPORTS / "validation")
+    docs = _tell(validated, expectations)
     with replacing_folder(VALID) as folder:
         write_tables(validated.tables, folder)
-    print(f"{len(validated.quarantine)} rows in quarantine, see {REPORTS / 'validation'}")
+    print(f"{len(validated.quarantine)} rows in quarantine, see {REPORTS / 'validation'}; Data Docs: {docs}")
+
+
+def _tell(validated: Validated, expectations: Expectations) -> Path:
+    """Report, Data Docs, and the counts in MLflow."""
+    docs = expectations.publish()
+    validated.report["data_docs"] = docs.as_posix()
+    write_report(validated, REPORTS / "validation")
+    now, digest = time.time(), folder_digest(RAW)
+    points = [
+        MetricPoint(f"{table}.{name}", float(entry[name]), 0, now)
+        for table, entry in validated.report["tables"].items()
+        for name in ("rows", "bad_rows", "bad_share")
+    ]
+    points += [
+        MetricPoint(f"{table}.expectations_{name}", float(entry[name]), 0, now)
+        for table, entry in validated.report["expectations"].items()
+        for name in ("rows", "expectations", "broken")
+    ]
+    tags = {"log": digest, "data_docs": docs.as_posix()}
+    try:
+        log_points(EXPERIMENT, f"log {digest[:12]}", points, tags=tags)
+    except MfcpError as error:
+        print(f"warning: counts are in {REPORTS / 'validation'}, but not in MLflow: {error}", file=sys.stderr)
+    return docs
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mfcp.data.log import validation
 from mfcp.data.log.validation import TooManyBadRowsError, validate, write_report
-from mfcp.errors import DataError, MfcpError
+from mfcp.errors import DataError
 
 
 def with_cell(log, name, column, row, value):
@@ -86,7 +86,6 @@ change = st.sampled_from(sorted(BAD_CELLS)).flatmap(
 @settings(max_examples=10, deadline=None)
 @given(changes=st.lists(change, max_size=6))
 def test_every_row_is_either_kept_or_quarantined(small_log_factory, changes):
-    # validate() itself compares Great Expectations' count of every constraint with the mask's.
     tables = small_log_factory()
     for column, row, value in changes:
         values = tables["runs"][column].astype(object)
@@ -124,22 +123,6 @@ def small_log_factory():
     return lambda: {"tasks": tasks.copy(), "clusters": clusters.copy(), "runs": runs.copy()}
 
 
-def test_counts_are_added_over_pieces(small_log, monkeypatch):
-    monkeypatch.setattr(validation, "ROWS_AT_ONCE", 3)
-    tables = small_log()
-    tables["runs"]["duration_s"] = [-1.0, 1.0, 1.0, 1.0, -1.0, 1.0, 1.0, -1.0]
-    constraints = validate(tables, max_bad_share=1.0).report["tables"]["runs"]["constraints"]
-    assert next(r["bad"] for r in constraints if r["constraint"] == "range(duration_s)") == 3
-
-
-def test_a_disagreement_with_great_expectations_is_not_hidden(small_log, monkeypatch):
-    monkeypatch.setattr(validation, "_expectation_counts", lambda table, coerced, found: [1] * len(found))
-    with pytest.raises(
-        MfcpError, match=r"tasks, constraint missing\(task_id\): great_expectations counts 1 bad rows, .* 0"
-    ):
-        validate(small_log(), max_bad_share=1.0)
-
-
 def test_report_is_written_whole_and_stable(tmp_path, small_log):
     tables = with_cell(small_log, "runs", "duration_s", 2, -1.0)
     for folder in ("1", "2"):
@@ -153,6 +136,7 @@ def test_report_is_written_whole_and_stable(tmp_path, small_log):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
-def test_great_expectations_is_imported_only_to_validate():
-    code = "import sys, mfcp.data.log.validation; sys.exit('great_expectations' in sys.modules)"
+def test_great_expectations_is_imported_only_to_run_a_checkpoint():
+    modules = "mfcp.data.log.validation, mfcp.data.log.expectations"
+    code = f"import sys, {modules}; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

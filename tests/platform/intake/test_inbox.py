@@ -8,8 +8,7 @@ import random
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from mfcp.data.log.schema import SCHEMA
 from mfcp.files import read_json
 from mfcp.platform.state.store import Store
 
-pytestmark = pytest.mark.xdist_group("inbox")  # Great Expectations is imported once
+pytestmark = pytest.mark.xdist_group("inbox")
 
 
 def test_deliveries_become_the_log(home: Home) -> None:
@@ -159,15 +158,6 @@ def test_what_is_still_being_written_waits(home: Home) -> None:
     assert [delivery.name for delivery in home.ingest()] == ["runs.csv"]
 
 
-@contextmanager
-def uncounted() -> Iterator[None]:
-    """Validation by its masks alone: that Great Expectations counts the same costs seconds and is tested elsewhere."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validation, "_agree", lambda table, found, counts: None)
-        patch.setattr(validation, "_expectation_counts", lambda table, coerced, found: [])
-        yield
-
-
 def scene(path: Path) -> Home:
     """Deliveries of every kind beside a log that is there already."""
     home = Home(path)
@@ -223,20 +213,19 @@ def end_state(home: Home) -> dict[str, Any]:
 def test_a_kill_at_any_point_changes_nothing_in_the_end(tmp_path: Path) -> None:
     rng = random.Random(0)
     deaths = 0
-    with uncounted():
-        untouched = scene(tmp_path / "template")
-        shutil.copytree(untouched.path, tmp_path / "whole")
-        whole = Home(tmp_path / "whole")
-        whole.ingest()
-        expected = end_state(whole)
-        assert {row["status"] for row in expected["deliveries"]} == {"taken", "partly", "refused"}
-        for trial in range(12):
-            shutil.copytree(untouched.path, tmp_path / str(trial))
-            home = Home(tmp_path / str(trial))
-            for step in (rng.randrange(1, 190), rng.randrange(1, 60)):  # the second kill hits the recovery
-                status = in_a_child(partial(killed_at, step, home.ingest))
-                deaths += os.WIFSIGNALED(status)
-                assert os.WIFSIGNALED(status) or status == 0
-            home.ingest()
-            assert end_state(home) == expected
+    untouched = scene(tmp_path / "template")
+    shutil.copytree(untouched.path, tmp_path / "whole")
+    whole = Home(tmp_path / "whole")
+    whole.ingest()
+    expected = end_state(whole)
+    assert {row["status"] for row in expected["deliveries"]} == {"taken", "partly", "refused"}
+    for trial in range(12):
+        shutil.copytree(untouched.path, tmp_path / str(trial))
+        home = Home(tmp_path / str(trial))
+        for step in (rng.randrange(1, 190), rng.randrange(1, 60)):  # the second kill hits the recovery
+            status = in_a_child(partial(killed_at, step, home.ingest))
+            deaths += os.WIFSIGNALED(status)
+            assert os.WIFSIGNALED(status) or status == 0
+        home.ingest()
+        assert end_state(home) == expected
     assert deaths >= 12

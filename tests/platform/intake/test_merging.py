@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +11,7 @@ from mfcp.data.log import validation
 from mfcp.data.log.tables import Tables
 from mfcp.platform.intake import merging
 
-pytestmark = pytest.mark.xdist_group("inbox")  # Great Expectations is imported once
+pytestmark = pytest.mark.xdist_group("inbox")
 
 
 def test_the_same_rows_in_another_form_change_no_byte(home: Home) -> None:
@@ -49,19 +46,9 @@ def test_judging_a_delivery_beside_what_it_refers_to_keeps_the_whole_log_valid(
     deliveries: list[tuple[int, str, int]],
 ) -> None:
     whole: Tables = {}
-    with uncounted():
-        for k, damage, at in deliveries:
-            whole = merged_twice(whole, damaged(log(k), damage, at))
-        assert set(validation.validate(whole, max_bad_share=1).quarantine["constraint"]) <= {"no_success"}
-
-
-@contextmanager
-def uncounted() -> Iterator[None]:
-    """Validation by its masks alone: that Great Expectations counts the same costs seconds and is tested elsewhere."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validation, "_agree", lambda table, found, counts: None)
-        patch.setattr(validation, "_expectation_counts", lambda table, coerced, found: [])
-        yield
+    for k, damage, at in deliveries:
+        whole = merged_twice(whole, damaged(log(k), damage, at))
+    assert set(validation.validate(whole, max_bad_share=1).quarantine["constraint"]) <= {"no_success"}
 
 
 def merged_twice(whole: Tables, tables: Tables) -> Tables:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mfcp.data.log.coercion import Coerced
     from mfcp.data.log.tables import Tables
 
-Kind = Literal["type", "missing", "range", "values", "unique", "reference", "no_success", "example"]
+Kind = Literal["type", "missing", "range", "values", "unique", "reference", "no_success", "example", "expectation"]
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,26 @@
-"""Valid rows, quarantined rows with reasons, and a report; the only importer of great_expectations.
-
-The constraints come from the schema alone. Great Expectations counts how many rows break each of them; the mask
-that says *which* rows is computed in pandas from the same constraints, and the two must agree.
-"""
+"""Valid rows, quarantined rows with reasons, and a report."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Bools
-from mfcp.data.log.coercion import Coerced, coerce
+from mfcp.data.log.coercion import coerce
 from mfcp.data.log.constraints import Finding, findings, without_success
 from mfcp.data.log.quarantine import no_lines, quarantine_findings, quarantine_lines
-from mfcp.data.log.schema import EXAMPLE, SCHEMA, Table
+from mfcp.data.log.schema import EXAMPLE, SCHEMA
 from mfcp.data.log.tables import Tables, check_columns
-from mfcp.errors import DataError, MfcpError
+from mfcp.errors import DataError
 from mfcp.files import replacing, write_json
-from mfcp.telemetry import switch_off
 
-ROWS_AT_ONCE = 500_000  # Great Expectations copies what it checks: 1e7 rows in one piece take 3 GB
+if TYPE_CHECKING:
+    from mfcp.data.log.expectations import Expectations
 
 
 @dataclass(frozen=True)
@@ -52,8 +47,8 @@ class TooManyBadRowsError(DataError):
         self.validated = validated
 
 
-def validate(tables: Tables, *, max_bad_share: float, counted: bool = True) -> Validated:
-    """Check every row of every table against the schema.
+def validate(tables: Tables, *, max_bad_share: float, expectations: Expectations | None = None) -> Validated:
+    """Check every row of every table against the schema, and against what an operator expects besides.
 
     All rows that share a key are bad, since nothing tells which of them is right. A row that refers to a bad
     row is bad. Tasks without a succeeded run are left out with their runs, but count as a warning, not as bad.
@@ -61,7 +56,8 @@ def validate(tables: Tables, *, max_bad_share: float, counted: bool = True) -> V
     Args:
         tables: as `read_tables` or a source gives them.
         max_bad_share: largest tolerated share of bad rows of any one table, in [0, 1].
-        counted: Great Expectations counts too; it takes seconds, which a log that it has seen need not wait for again.
+        expectations: a context of Great Expectations whose checkpoints run, and whose further expectations hold as the
+            schema's constraints do; None checks the schema alone.
 
     Raises:
         DataError: a required table or column is missing.
@@ -77,8 +73,8 @@ def validate(tables: Tables, *, max_bad_share: float, counted: bool = True) -> V
         check_columns(table, tables[table.name], "log")
         coerced = coerce(table, tables[table.name])
         found = findings(table, coerced, valid)
-        if counted:
-            _agree(table, found, _expectation_counts(table, coerced, found))
+        if expectations is not None:
+            found += expectations.check(table, coerced, found)
         bad = np.logical_or.reduce([f.mask for f in found])
         bad_rows.append(quarantine_findings(table, coerced, found))
         valid[table.name] = coerced.frame.assign(**{_ROW: np.arange(1, len(bad) + 1)})[~bad]
@@ -92,6 +88,7 @@ def validate(tables: Tables, *, max_bad_share: float, counted: bool = True) -> V
             "max_bad_share": max_bad_share,
             "tables": report,
             "warnings": [*_misspelt(tables), *examples, *dropped],
+            "expectations": {} if expectations is None else dict(expectations.report),
         },
     )
     _refuse_bad_share(result, max_bad_share)
@@ -182,88 +179,3 @@ def _refuse_bad_share(validated: Validated, limit: float) -> None:
     if over:
         message = f"more than {limit:.1%} bad rows: {'; '.join(over)}; mend the log or raise validate.max_bad_share"
         raise TooManyBadRowsError(message, validated)
-
-
-def _expectation_counts(table: Table, coerced: Coerced, found: list[Finding]) -> list[int]:
-    """How many rows break each constraint by Great Expectations' count.
-
-    Types and references are not expectations on one column of one table: they enter as a column that says
-    whether they hold.
-    """
-    held = {f.label: ~f.mask for f in found if f.kind in ("type", "reference")}
-    frame = pd.DataFrame({c.name: coerced.frame[c.name] for c in table.columns} | held)
-    # A key is unique over the whole table; every other constraint holds row by row, in pieces.
-    whole = [f for f in found if f.kind == "unique"]
-    rowwise = [f for f in found if f.kind != "unique"]
-    counts = dict(zip([f.label for f in whole], _count(table, frame[list(table.key)], whole), strict=True))
-    counts |= {f.label: 0 for f in rowwise}
-    for start in range(0, len(frame), ROWS_AT_ONCE):
-        piece = _count(table, frame.iloc[start : start + ROWS_AT_ONCE], rowwise)
-        for finding, count in zip(rowwise, piece, strict=True):
-            counts[finding.label] += count
-    return [counts[f.label] for f in found]
-
-
-def _count(table: Table, frame: pd.DataFrame, found: list[Finding]) -> list[int]:
-    """Unexpected rows of each constraint in one piece of a table, by an ephemeral Great Expectations suite."""
-    if not found or frame.empty:
-        return [0] * len(found)
-    gx = _great_expectations()
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
-    asset = context.data_sources.add_pandas("log").add_dataframe_asset(table.name)
-    batch = asset.add_batch_definition_whole_dataframe("rows").get_batch({"dataframe": frame})
-    suite = gx.ExpectationSuite(name=table.name, expectations=[_expectation(gx, table, f) for f in found])
-    results = batch.validate(suite, result_format="SUMMARY").results
-    for result in results:
-        if result.exception_info.get("exception_message"):
-            raise MfcpError(f"{table.name}: great_expectations failed: {result.exception_info['exception_message']}")
-    by_meta = {
-        result.expectation_config.meta["constraint"]: int(result.result["unexpected_count"]) for result in results
-    }
-    return [by_meta[f.label] for f in found]
-
-
-def _expectation(gx: Any, table: Table, finding: Finding) -> Any:
-    """The expectation of one constraint."""
-    kinds = gx.expectations
-    first = finding.columns[0]
-    meta = {"constraint": finding.label}
-    match finding.kind:
-        case "missing":
-            return kinds.ExpectColumnValuesToNotBeNull(column=first, meta=meta)
-        case "range":
-            c = table[first]
-            return kinds.ExpectColumnValuesToBeBetween(
-                column=first, min_value=c.low, max_value=c.high, strict_min=c.above, meta=meta
-            )
-        case "values":
-            return kinds.ExpectColumnValuesToBeInSet(column=first, value_set=list(table[first].values), meta=meta)
-        case "unique" if len(finding.columns) == 1:
-            return kinds.ExpectColumnValuesToBeUnique(column=first, meta=meta)
-        case "unique":
-            return kinds.ExpectCompoundColumnsToBeUnique(
-                column_list=list(finding.columns), ignore_row_if="any_value_is_missing", meta=meta
-            )
-        case _:
-            return kinds.ExpectColumnValuesToBeInSet(column=finding.label, value_set=[True], meta=meta)
-
-
-def _great_expectations() -> Any:
-    """The package, imported when first needed (seconds) and with its telemetry off."""
-    switch_off()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # it imports sre_parse, deprecated in Python 3.11
-        import great_expectations as gx
-        import great_expectations.expectations
-    return gx
-
-
-def _agree(table: Table, found: list[Finding], counts: list[int]) -> None:
-    """Raise unless Great Expectations counted what the masks hold: a disagreement is a fault of ours."""
-    for finding, count in zip(found, counts, strict=True):
-        if count != finding.mask.sum():
-            raise MfcpError(
-                f"{table.name}, constraint {finding.label}: great_expectations counts {count} bad rows, the mask "
-                f"{int(finding.mask.sum())}; please report this"
-            )

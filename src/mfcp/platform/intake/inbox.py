@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mfcp.data.log.formats import READERS
 from mfcp.data.log.schema import SCHEMA
@@ -20,6 +20,9 @@ from mfcp.errors import DataError, MfcpError
 from mfcp.files import files_digest, replacing_folder, write_json
 from mfcp.platform.intake.merging import REASON, Merged, merge
 from mfcp.platform.state.store import Note, Store
+
+if TYPE_CHECKING:
+    from mfcp.data.log.expectations import Expectations
 
 STILL_WRITTEN = (".part", ".tmp")
 # What content that no reader foresaw ends in; a full disk or a lack of memory is not the delivery's fault.
@@ -49,7 +52,9 @@ class Delivery:
     why: str = ""
 
 
-def ingest(home: Path, log: Path, store: Store, version: Callable[[str], None]) -> list[Delivery]:
+def ingest(
+    home: Path, log: Path, store: Store, version: Callable[[str], None], expectations: Expectations | None = None
+) -> list[Delivery]:
     """Take what waits in `home`/inbox into the log; one call at a time.
 
     Args:
@@ -57,6 +62,7 @@ def ingest(home: Path, log: Path, store: Store, version: Callable[[str], None]) 
         log: folder of the log's tables, made with the first rows.
         store: where deliveries are entered.
         version: makes the log's present state a version, with a message; does nothing where it is one.
+        expectations: see `mfcp.data.log.validation.validate`.
 
     Raises:
         DataError: the log is damaged, or something cannot be written; what waits goes on waiting.
@@ -77,7 +83,7 @@ def ingest(home: Path, log: Path, store: Store, version: Callable[[str], None]) 
         if digest in entered:
             done.append((item, Delivery(item.name, digest, "known", {}, {})))
             continue
-        delivery, merged = _judge(item, digest, tables, home / "quarantine" / digest)
+        delivery, merged = _judge(item, digest, tables, home / "quarantine" / digest, expectations)
         if merged is not None:
             tables, grown = merged.log, grown or any(merged.new.values())
         entered[digest] = delivery.status
@@ -152,10 +158,12 @@ def _still_written(item: Path) -> bool:
     return marked or (item.is_dir() and len(files) == 1)
 
 
-def _judge(item: Path, digest: str, tables: Tables, quarantine: Path) -> tuple[Delivery, Merged | None]:
+def _judge(
+    item: Path, digest: str, tables: Tables, quarantine: Path, expectations: Expectations | None
+) -> tuple[Delivery, Merged | None]:
     """What becomes of a delivery, its bad rows or its reason in quarantine; None where it cannot be read."""
     try:
-        merged = merge(tables, read_delivery(item))
+        merged = merge(tables, read_delivery(item), expectations)
     except UNREADABLE as error:
         why = str(error) if isinstance(error, MfcpError) else f"{item}: cannot be read ({error!r})"
         why = why.replace(f"{item.parent}{os.sep}", "")  # it lies elsewhere when somebody reads this

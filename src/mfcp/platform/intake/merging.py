@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,9 @@ from mfcp.data.log.coercion import Coerced, coerce
 from mfcp.data.log.schema import RUNS, SCHEMA, Table
 from mfcp.data.log.tables import Tables
 from mfcp.data.log.validation import validate
+
+if TYPE_CHECKING:
+    from mfcp.data.log.expectations import Expectations
 
 REASON = "reason"
 GRAPHS = ("nodes", "edges")
@@ -38,7 +42,7 @@ class Merged:
     refused: Tables
 
 
-def merge(log: Tables, delivered: Tables) -> Merged:
+def merge(log: Tables, delivered: Tables, expectations: Expectations | None = None) -> Merged:
     """Judge a delivery and append what is good of it.
 
     A row whose key the log has with the same content is known and changes nothing; with other content it is refused,
@@ -50,6 +54,7 @@ def merge(log: Tables, delivered: Tables) -> Merged:
     Args:
         log: valid tables in the schema's types, some or all missing.
         delivered: tables as `read_table` gives them, at least one.
+        expectations: see `mfcp.data.log.validation.validate`.
     """
     delivered = {name: _distinct(SCHEMA[name], frame) for name, frame in delivered.items()}
     coerced = {name: coerce(SCHEMA[name], frame) for name, frame in delivered.items()}
@@ -60,7 +65,7 @@ def merge(log: Tables, delivered: Tables) -> Merged:
     }
     fresh = {name: np.flatnonzero(~known[name] & (reasons[name] == "").to_numpy()) for name in coerced}
     if any(len(rows) for rows in fresh.values()):
-        for name, found in _judge(log, coerced, fresh).items():
+        for name, found in _judge(log, coerced, fresh, expectations).items():
             reasons[name][found.index] = found
         _refuse_whole_graphs(coerced, known, reasons)
     good = {name: (own == "").to_numpy() for name, own in reasons.items()}
@@ -143,7 +148,9 @@ def _clash(table: Table) -> str:
     return f"{what}: the log holds other content under this key; the first one stays"
 
 
-def _judge(log: Tables, coerced: dict[str, Coerced], fresh: dict[str, Ints]) -> dict[str, pd.Series[str]]:
+def _judge(
+    log: Tables, coerced: dict[str, Coerced], fresh: dict[str, Ints], expectations: Expectations | None
+) -> dict[str, pd.Series[str]]:
     """table → row → what validation holds against it."""
     rows = {name: own.lenient.iloc[fresh[name]] for name, own in coerced.items()}
     beside = _context(log, rows)
@@ -153,7 +160,7 @@ def _judge(log: Tables, coerced: dict[str, Coerced], fresh: dict[str, Ints]) -> 
         else rows.get(name, beside[name])
         for name in beside
     }
-    lines = validate(tables, max_bad_share=1.0).quarantine
+    lines = validate(tables, max_bad_share=1.0, expectations=expectations).quarantine
     lines = lines[lines["constraint"] != "no_success"]  # a task may come before its runs
     found = {}
     for name, own in lines.groupby("table"):
