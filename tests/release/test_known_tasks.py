@@ -74,21 +74,28 @@ def test_unknown_tasks_keep_their_predictions(known):
     assert not np.allclose(after.T[..., 1], before.T[..., 1])
 
 
-def test_tasks_of_one_description_are_runs_of_one_and_widen_each_other():
+def test_a_description_of_several_tasks_is_as_uncertain_as_they_differ():
     tasks = LOG["tasks"].copy()
     same = [name for name in tasks if name != "task_id"]
     tasks.loc[1, same] = tasks.loc[0, same].to_numpy()
     tables = {**LOG, "tasks": tasks}
     both = KnownTasks.of(tables, logged_pool(tables), usual=0.1)
-    assert both.named["task0"] == both.named["task1"]
-    apart = KnownTasks.of(LOG, POOL, usual=0.1)
-    mean = (apart.log_time[0, apart.named["task0"]] + apart.log_time[0, apart.named["task1"]]) / 2
-    runs = LOG["runs"][(LOG["runs"]["status"] == "succeeded") & (LOG["runs"]["cluster_id"] == "a")]
-    counts = runs["task_id"].value_counts()
-    weights = counts[["task0", "task1"]].to_numpy() / counts[["task0", "task1"]].sum()
-    mean = weights @ [apart.log_time[0, apart.named[t]] for t in ("task0", "task1")]
-    assert both.log_time[0, both.named["task0"]] == pytest.approx(mean)
-    assert both.variance[0, both.named["task0"]] > 10 * apart.variance[0, apart.named["task0"]]
+    own = both.find(tasks.head(2))
+    assert own.tolist() == [0, 1]  # by their names they are themselves
+    (new,) = both.find(tasks.head(1).assign(task_id="new"))
+    assert new == 8
+    times = both.log_time[:, :2]
+    np.testing.assert_allclose(both.log_time[:, new], times.mean(axis=1))
+    np.testing.assert_allclose(both.variance[:, new], times.var(axis=1, ddof=1) * 1.5)
+    assert both.finished[:, new].tolist() == both.finished[:, :2].sum(axis=1).tolist()
+
+
+def test_a_row_that_says_nothing_is_no_description():
+    tables = {**LOG, "tasks": LOG["tasks"].assign(model=None, graph_id=None, flops=np.nan, param_count=None)}
+    nameless = KnownTasks.of(tables, logged_pool(tables), usual=0.1)
+    assert not nameless.described
+    assert nameless.find(tables["tasks"].head(1).assign(task_id="new")).tolist() == [-1]
+    assert nameless.find(tables["tasks"]).tolist() == list(range(8))
 
 
 def test_they_come_back_from_disk(known, tmp_path):

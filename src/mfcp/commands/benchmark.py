@@ -45,7 +45,7 @@ def _positive(text: str) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Validate the log, run the benchmark, write its files and print its tables."""
-    from mfcp.commands.reading import read_log, warn
+    from mfcp.commands.reading import read_log
     from mfcp.evaluation.benchmark import benchmark
     from mfcp.evaluation.report import write_outcome
     from mfcp.evaluation.table import show
@@ -57,7 +57,6 @@ def run(options: argparse.Namespace) -> None:
     outcome = benchmark(validated.tables, settings)
     write_outcome(outcome, folder)
     show(outcome.summary, everything=True)
-    warn(validated)
     for note in outcome.pool.notes:
         print(f"note: {note}")
     if outcome.pool.emulated:

@@ -42,7 +42,8 @@ def run(options: argparse.Namespace) -> None:
     tables, coverage = validated.tables, Coverage.of(validated.tables)
     print(_heading(options.folder, tables))
     for part in (_rows(validated), _clusters(tables, coverage), _thin(tables, coverage)):
-        print("\n" + "\n".join(part))
+        if part:
+            print("\n" + "\n".join(part))
     print("\n" + "\n".join(_commands(options.folder, tables, coverage)))
 
 
@@ -57,12 +58,12 @@ def _heading(folder: Path, tables: Tables) -> str:
 
 
 def _rows(validated: Validated) -> list[str]:
-    """Bad rows by constraint with examples, and warnings."""
+    """Bad rows with examples."""
     bad = validated.quarantine
-    lines = [f"warning: {text}" for text in validated.report["warnings"]]
     if bad.empty:
-        return [*lines, "Every row follows the schema."]
+        return ["Every row follows the schema."]
     counted = bad[~bad["constraint"].isin(("no_success", "example"))]
+    lines = []
     if len(counted):
         lines.append(f"{len(counted.drop_duplicates(['table', 'row']))} rows break the schema and are left out:")
     for row in counted.head(_SHOWN).to_dict("records"):

@@ -30,7 +30,13 @@ def read_log(folder: Path, *, max_bad_share: float) -> Validated:
     from mfcp.progress import progress
 
     with progress(f"read and validate {folder}"):
-        return validate(read_tables(folder), max_bad_share=max_bad_share, expectations=of_working_folder())
+        validated = validate(read_tables(folder), max_bad_share=max_bad_share, expectations=of_working_folder())
+    for text in validated.report["warnings"]:  # now, since they may say why a command cannot go on
+        print(f"warning: {text}")
+    bad = sum(entry["bad_rows"] for entry in validated.report["tables"].values())
+    if bad:
+        print(f"warning: {bad} rows break the schema and are left out; `mfcp check` names them")
+    return validated
 
 
 def default_params() -> Path:
@@ -41,15 +47,6 @@ def default_params() -> Path:
         if path.is_file():
             return path
     raise SettingsError("no params.yaml here; run in the repository root or pass --params FILE")
-
-
-def warn(validated: Validated) -> None:
-    """Say on standard output what was left out, so that nobody learns it from a result."""
-    for text in validated.report["warnings"]:
-        print(f"warning: {text}")
-    bad = sum(entry["bad_rows"] for entry in validated.report["tables"].values())
-    if bad:
-        print(f"warning: {bad} rows break the schema and are left out; `mfcp check` names them")
 
 
 def add_option(parser: Any) -> None:

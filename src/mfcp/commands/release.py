@@ -27,7 +27,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Validate, train, write, and say what it is."""
-    from mfcp.commands.reading import read_log, warn
+    from mfcp.commands.reading import read_log
     from mfcp.files import folder_digest
     from mfcp.progress import progress
     from mfcp.release.fitting import fit_release, steps
@@ -43,5 +43,4 @@ def run(options: argparse.Namespace) -> None:
         release = fit_release(validated.tables, settings, options.out, data=data, advance=advance)
     for line in release.summary():
         print(line)
-    warn(validated)
     print(f"{options.out}: next, `mfcp match --model {options.out} --tasks FILE`")

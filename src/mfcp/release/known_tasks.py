@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 DESCRIBED_BY = tuple(c.name for c in TASKS.columns if c.name not in ("task_id", "domain", "family"))
 COLUMNS = tuple(name for name in DESCRIBED_BY if name != "model")
 """What of a row predictions use; a model's name is asked for where its figures are not there."""
+_IDENTIFYING = ("model", "graph_id", "param_count", "flops")
+"""A row without any of these says nothing that would make two tasks the same."""
 _PRIOR_RUNS = 4.0  # runs that the log's common spread counts for beside a cell's own
 _LEAST_SD = 0.01  # of log time: clusters are not metronomes
 _ARRAYS, _NAMES = "known_tasks.safetensors", "known_tasks.json"
@@ -33,17 +35,18 @@ FILES = (_ARRAYS, _NAMES)
 
 @dataclass(frozen=True)
 class KnownTasks:
-    """Measured times and outcomes of K descriptions of tasks on M clusters.
+    """Measured times and outcomes of K entries on M clusters: the tasks of a log, then descriptions that several share.
 
-    Tasks with the same description, that is the same cells of `DESCRIBED_BY`, are the same task run again, whatever
-    they are called. A task may also be asked about by its name in the log and nothing else.
+    A new task with the description of a logged one, that is the same cells of `DESCRIBED_BY`, is that task run again,
+    whatever it is called. Where several logged tasks have one description, which of them it is like is unknown: their
+    times differ, and so may its. A task may also be asked about by its name in the log and nothing else.
 
     Attributes:
         described: description → position.
         named: task_id → position.
         cells: task_id → its description; what a row may leave out.
         log_time: (M, K) mean log seconds (of a sample where the release tells those), nan where not measured.
-        variance: (M, K) of that mean.
+        variance: (M, K) of that mean; of a further task, where several share the description.
         succeeded, finished: (M, K) runs.
     """
 
@@ -60,40 +63,47 @@ class KnownTasks:
         """Of all tasks of a pool.
 
         The spread of a cell's runs is (4 s² + Σ deviations²) / (4 + R - 1), where s² is that of all cells together:
-        with few runs what is common counts, with many the cell's own. Tasks of one description are runs of one.
+        with few runs what is common counts, with many the cell's own. A description of T tasks has the mean of their
+        log times with the variance b² (1 + 1/T), b² that between them, and at least that of their own means.
 
         Args:
             tables: the log behind the pool.
             pool: made by `logged_pool`.
-            usual: standard deviation of the log time of one run where no pair of the log ran twice.
+            usual: standard deviation of the log time of one run, and of tasks of one description, where none is known.
         """
         rows = tables["tasks"].set_index("task_id", drop=False).loc[pool.source_task.tolist()]
         cells = [_cells(row) for row in _records(rows)]
-        keys = [_key(own) for own in cells]
-        described = {key: k for k, key in enumerate(dict.fromkeys(keys))}
-        at = np.array([described[key] for key in keys], np.int64)
         square, count = run_spread(tables, pool.cluster_id, pool.source_task)
-        one_hot = np.zeros((len(at), len(described)))
-        one_hot[np.arange(len(at)), at] = 1.0
         known = pool.allowed & (count > 0)
-        log_t = np.where(known, np.log(np.where(known, pool.T, 1.0)), 0.0)
-        runs = np.where(known, count, 0).astype(np.float64) @ one_hot
-        mean = np.where(known, log_t * count, 0.0) @ one_hot / np.maximum(runs, 1)
-        between = np.where(known, count * (log_t - mean[:, at]) ** 2, 0.0) @ one_hot
-        within = np.where(known, square, 0.0) @ one_hot + between
+        runs = np.where(known, count, 0)
         freedom = np.maximum(runs - 1, 0)
+        within = np.where(known, square, 0.0)
         common = within.sum() / freedom.sum() if freedom.sum() else usual**2
         spread = (_PRIOR_RUNS * common + within) / (_PRIOR_RUNS + freedom)
-        tried = pool.runs.astype(np.float64)
-        won = np.where(pool.runs > 0, np.nan_to_num(pool.A) * tried, 0.0)
+        entries = [
+            np.where(known, np.log(np.where(known, pool.T, 1.0)), np.nan),
+            np.maximum(spread, _LEAST_SD**2) / np.maximum(runs, 1),
+            np.rint(np.where(pool.runs > 0, np.nan_to_num(pool.A) * pool.runs, 0.0)),
+            pool.runs.astype(np.float64),
+        ]
+        shared: dict[str, list[int]] = {}
+        for k, own in enumerate(cells):
+            if any(name in own for name in _IDENTIFYING):
+                shared.setdefault(_key(own), []).append(k)
+        described = {key: at[0] for key, at in shared.items() if len(at) == 1}
+        several = {key: at for key, at in shared.items() if len(at) > 1}
+        described |= {key: len(cells) + g for g, key in enumerate(several)}
+        if several:
+            groups = [_together(entries, at, usual) for at in several.values()]
+            entries = [np.column_stack([own, *(group[k] for group in groups)]) for k, own in enumerate(entries)]
         return KnownTasks(
             described=described,
-            named={str(name): int(k) for name, k in zip(pool.source_task, at, strict=True)},
+            named={str(name): k for k, name in enumerate(pool.source_task)},
             cells={str(name): own for name, own in zip(pool.source_task, cells, strict=True)},
-            log_time=np.where(runs > 0, mean, np.nan),
-            variance=np.maximum(spread, _LEAST_SD**2) / np.maximum(runs, 1),
-            succeeded=np.rint(won @ one_hot).astype(np.int64),
-            finished=np.rint(tried @ one_hot).astype(np.int64),
+            log_time=entries[0],
+            variance=entries[1],
+            succeeded=entries[2].astype(np.int64),
+            finished=entries[3].astype(np.int64),
         )
 
     def completed(self, tasks: pd.DataFrame) -> pd.DataFrame:
@@ -117,8 +127,12 @@ class KnownTasks:
         return result
 
     def find(self, tasks: pd.DataFrame) -> Ints:
-        """(n,) position of each task's description, -1 for one that the log never ran."""
-        found = [self.described.get(_key(_cells(row)), -1) for row in _records(tasks)]
+        """(n,) entry of each task, by its name in the log or its description; -1 for one that the log never ran."""
+        found = [
+            self.named[name] if (name := str(row["task_id"])) in self.named and self._agrees(row)
+            else self.described.get(_key(_cells(row)), -1)
+            for row in _records(tasks, "task_id")
+        ]  # fmt: skip
         return np.array(found, np.int64)
 
     def update(self, belief: Belief, at: Ints, per_sample: Floats) -> Belief:
@@ -189,6 +203,21 @@ class KnownTasks:
             return KnownTasks(**{name: texts[name] for name in ("described", "named", "cells")}, **arrays)
         except (SafetensorError, OSError, KeyError, TypeError) as error:
             raise DataError(f"{Path(folder) / _ARRAYS}: not whole ({error}); make the release again") from None
+
+
+def _together(entries: list[Floats], tasks: list[int], usual: float) -> list[Floats]:
+    """The entry of a description that several tasks share: (M,) log time, variance, succeeded, finished."""
+    log_time, variance, won, tried = (own[:, tasks] for own in entries)
+    known = np.isfinite(log_time)
+    count = known.sum(axis=1)
+    mean = np.where(known, log_time, 0.0).sum(axis=1) / np.maximum(count, 1)
+    off = np.where(known, log_time - mean[:, None], 0.0) ** 2
+    freedom = np.maximum(count - 1, 0)
+    overall = off.sum() / freedom.sum() if freedom.sum() else usual**2
+    between = np.where(freedom > 0, off.sum(axis=1) / np.maximum(freedom, 1), overall)
+    own = np.where(known, variance, 0.0).sum(axis=1) / np.maximum(count, 1)
+    total = np.maximum(between, own) * (1 + 1 / np.maximum(count, 1))
+    return [np.where(count > 0, mean, np.nan), total, won.sum(axis=1), tried.sum(axis=1)]
 
 
 def known_value(name: str, text: str) -> str | float:

@@ -14,7 +14,7 @@ from mfcp.arrays import Bools
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.constraints import Finding, findings, without_success
 from mfcp.data.log.quarantine import no_lines, quarantine_findings, quarantine_lines
-from mfcp.data.log.schema import EXAMPLE, SCHEMA
+from mfcp.data.log.schema import EXAMPLE, SCHEMA, SUCCEEDED
 from mfcp.data.log.tables import Tables, check_columns
 from mfcp.errors import DataError
 from mfcp.files import replacing, write_json
@@ -87,7 +87,7 @@ def validate(tables: Tables, *, max_bad_share: float, expectations: Expectations
         report={
             "max_bad_share": max_bad_share,
             "tables": report,
-            "warnings": [*_misspelt(tables), *examples, *dropped],
+            "warnings": [*_misspelt(tables), *_no_success(tables["runs"]), *examples, *dropped],
             "expectations": {} if expectations is None else dict(expectations.report),
         },
     )
@@ -140,6 +140,14 @@ def _drop_examples(valid: Tables) -> tuple[list[str], pd.DataFrame]:
     if not left:
         return [], no_lines()
     return [f"the example row of `mfcp init` is left out of {', '.join(left)}"], pd.concat(lines, ignore_index=True)
+
+
+def _no_success(runs: pd.DataFrame) -> list[str]:
+    """The statuses of a log in which no run succeeded: most likely another word says so."""
+    if runs.empty or (runs["status"] == SUCCEEDED).any():
+        return []
+    seen = ", ".join(f"'{status}' ({count})" for status, count in runs["status"].value_counts().head(5).items())
+    return [f"runs: none has status '{SUCCEEDED}', they have {seen}; write '{SUCCEEDED}' for those that ended well"]
 
 
 def _misspelt(tables: Tables) -> list[str]:
