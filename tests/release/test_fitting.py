@@ -52,3 +52,16 @@ def test_no_task_and_an_unknown_method_are_said(release, tmp_path):
         decide(release, tables, gamma=7)
     with pytest.raises(SettingsError, match=r"release.method: no row 'magic'"):
         fit_release(TABLES, small_settings(method="magic"), tmp_path / "x", data={})
+
+
+def test_a_few_successes_do_not_make_gamma_certainty(tmp_path):
+    """With two runs a pair most shares are 1; what nobody can predict must not be asked of every round."""
+    log = small_log(30, runs=2)
+    good = log["runs"]["status"].to_numpy(object)
+    good[:] = "succeeded"
+    good[1::40] = "failed"
+    log["runs"]["status"] = good
+    release = small_release(tmp_path / "release", log)
+    assert 0.9 < release.gamma < 0.99
+    tables = unseen(6)
+    assert decide(release, tables).status != "short"

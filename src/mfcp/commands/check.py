@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mfcp.data.log.validation import Validated
     from mfcp.data.pool.coverage import Coverage
 
-_SHOWN = 5  # rows of the quarantine
+_SHOWN, _CLUSTERS = 5, 30  # rows of the quarantine, and clusters, that are listed
 _TOLD = ("model", "batch_size", "precision", "phase", "param_count", "flops", "graph_id", "samples")
 _FEW_RUNS = 5  # of a pair, below which its share of failures says little
 
@@ -80,10 +80,12 @@ def _clusters(tables: Tables, coverage: Coverage) -> list[str]:
     """A line a cluster, and the share of pairs that are measured."""
     width = max([7, *(len(name) for name in coverage.cluster_id)])
     lines = [f"{'cluster':<{width}}  tasks    runs  failed  runs of a pair (median)"]
-    for i, name in enumerate(coverage.cluster_id):
+    for i, name in list(enumerate(coverage.cluster_id))[:_CLUSTERS]:
         finished = int(coverage.finished[i])
         failed = f"{1 - coverage.succeeded[i] / finished:.1%}" if finished else "-"
         lines.append(f"{name:<{width}}  {coverage.tasks[i]:>5}  {finished:>6}  {failed:>6}  {coverage.runs[i]:g}")
+    if len(coverage.cluster_id) > _CLUSTERS:
+        lines.append(f"and {len(coverage.cluster_id) - _CLUSTERS} more clusters")
     known, possible = coverage.pairs
     filled = [
         f"{name} {int(tables['tasks'][name].notna().sum())}" for name in _TOLD if tables["tasks"][name].notna().any()
@@ -99,10 +101,11 @@ def _thin(tables: Tables, coverage: Coverage) -> list[str]:
     """What is missing or little, each with what it costs."""
     lines = []
     if not coverage.failures:
-        lines.append("no run failed: nothing is known of reliability, and gamma will not be applied")
+        lines.append("no run failed where one succeeded: reliability is unknown, and gamma will not be applied")
     few = [name for name, runs in zip(coverage.cluster_id, coverage.runs, strict=True) if 0 < runs < _FEW_RUNS]
     if few and coverage.failures:
-        lines.append(f"fewer than {_FEW_RUNS} runs of a pair on {', '.join(few)}: reliability is hardly known there")
+        shown = ", ".join(few[:4]) + (f" and {len(few) - 4} more clusters" if len(few) > 4 else "")
+        lines.append(f"fewer than {_FEW_RUNS} runs of a pair on {shown}: reliability is hardly known there")
     if not coverage.durations and coverage.timed:
         lines.append("no durations: seconds follow from throughput, and every new task must state its `samples`")
     figures = ("flops", "param_count", "graph_id")

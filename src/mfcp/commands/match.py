@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mfcp.release.model import Release
 
 _COLUMNS = ("seconds", "seconds_low", "seconds_high", "reliability", "reliability_low", "reliability_high")
+_STATUS = {"short": "short of gamma"}
 _SHOWN = 50  # tasks listed for a person
 _EXPLAINED = 500  # tasks up to which every choice is explained without being asked
 
@@ -123,7 +124,7 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
     lines += [f"not measured: {text}" for text in content["not_measured"]]
     lines.append(
         f"{len(rows)} tasks on {len(set(decision.cluster_id))} of {len(decision.clusters)} clusters by "
-        f"'{decision.rule}': {decision.status}, makespan {decision.makespan:.6g} s"
+        f"'{decision.rule}': {_STATUS.get(decision.status, decision.status)}, makespan {decision.makespan:.6g} s"
     )
     where = f" → {out}" if out is not None else ""
     lines.append(f"  (bound {decision.lower_bound:.6g} s, gap {decision.gap:.2%}), {share}{where}")

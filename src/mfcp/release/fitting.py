@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.special import stdtrit
 
-from mfcp.arrays import Bools, Ints
+from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.log.schema import UNFINISHED
 from mfcp.data.pool.coverage import Coverage, refuse_thin
 from mfcp.data.pool.logged import logged_pool
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 PLATFORM = "platform"  # the setting of all clusters
 FEW_TASKS = 20  # below, all tasks are learned: there would be too few to compare releases on
+_PRIOR_RUNS = 5
 _FACTORS = (0.5, 2.0)  # of the spread, at most
 _DONORS = 512  # tasks kept to stand in for what a new task does not state
 
@@ -186,7 +187,15 @@ def _setting(study: Study, settings: Settings) -> Setting:
     setting = study.setting(PLATFORM, settings.section("matching"), price=price)
     if not study.pool.reliability_known:
         return replace(setting, gamma=np.zeros(1))
-    return with_gamma(setting, "train", "validation")
+    return replace(setting, gamma=with_gamma(replace(setting, A=_shrunk(setting)), "train", "validation").gamma)
+
+
+def _shrunk(setting: Setting) -> Floats:
+    """(M, n) success shares as if each pair had five more runs like the mean of its cluster: 3 of 3 are not certain."""
+    runs = np.where(setting.allowed, setting.runs, 0)
+    won = np.where(setting.allowed, np.nan_to_num(setting.A) * runs, 0.0)
+    mean = (won.sum(axis=1, keepdims=True) + 1) / (runs.sum(axis=1, keepdims=True) + 2)
+    return np.where(setting.allowed, (won + _PRIOR_RUNS * mean) / (runs + _PRIOR_RUNS), np.nan)
 
 
 def _on_newest(trained: Trained, setting: Setting, groups: int) -> Trained:

@@ -166,12 +166,15 @@ class Release:
         """What a person is told of it, a line each; the first says whether its log is emulated."""
         data, spread = self.data, self.trained.calibration.log_sd[0]
         dates = f", {data['first_run']} to {data['last_run']}" if data.get("last_run") else ""
-        counts = ", ".join(f"{name} {count}" for name, count in data.get("runs_per_cluster", {}).items())
+        behind = data.get("runs_per_cluster", {})
+        counts = ", ".join(f"{name} {count}" for name, count in behind.items())
+        if len(behind) > 4:
+            counts = f"{min(behind.values())} to {max(behind.values())}"
         factor = float(np.exp(np.median(spread)))
         known = (
             f"reliability: counted; gamma {self.gamma:.3f} where none is asked for"
             if self.reliability_known
-            else "reliability: unknown, no run failed; gamma is not applied"
+            else "reliability: unknown, no run failed where one succeeded; gamma is not applied"
         )
         return [
             *(["EMULATED LOG: its runs never took place."] if data.get("emulated") else []),
@@ -187,7 +190,7 @@ class Release:
         if self.data.get("emulated"):
             told.append("the log: it is emulated, no cluster ran these tasks")
         if not self.reliability_known:
-            told.append("reliability: no run of the log failed, so nothing is known of it and gamma is not applied")
+            told.append("reliability: no run failed where one succeeded, so it is unknown and gamma is not applied")
         by_columns: dict[tuple[str, ...], list[str]] = {}
         for task, columns in self.unstated(tables).items():
             by_columns.setdefault(columns, []).append(task)

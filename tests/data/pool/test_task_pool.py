@@ -59,13 +59,6 @@ def test_selected_by_index_and_mask(pool):
     assert equal(pool.select(), pool)
 
 
-def test_posterior_mean_shrinks_small_counts():
-    pool = toy_pool(tasks=4, clusters=2, missing=0.0)[0]
-    runs = np.array([[0, 1, 10, 1000]] * 2)
-    pool = dataclasses.replace(pool, A=np.ones((2, 4)), runs=runs)
-    np.testing.assert_allclose(pool.posterior_mean((4.0, 1.0))[0], [0.8, 5 / 6, 14 / 15, 1004 / 1005])
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

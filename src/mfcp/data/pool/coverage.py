@@ -35,6 +35,7 @@ class Coverage:
         durations: whether any run tells a duration.
         work: tasks whose samples are stated or implied.
         timed: tasks with a time anywhere.
+        failures: runs that finished without success, of pairs with a time.
     """
 
     cluster_id: tuple[str, ...]
@@ -47,6 +48,7 @@ class Coverage:
     durations: bool
     work: int
     timed: int
+    failures: int
 
     @staticmethod
     def of(tables: Tables) -> Coverage:
@@ -68,12 +70,8 @@ class Coverage:
             durations=bool(np.isfinite(cells.duration).any()),
             work=int(np.isfinite(cells.samples).sum()),
             timed=int(known.any(axis=0).sum()),
+            failures=int((cells.finished - cells.succeeded)[known].sum()),
         )
-
-    @property
-    def failures(self) -> int:
-        """Runs that finished without success."""
-        return int(self.finished.sum() - self.succeeded.sum())
 
     def missing(self, tasks: int) -> list[str]:
         """Every reason why nothing can be learned from so few tasks and clusters, each with what is there."""

@@ -97,15 +97,6 @@ class TaskPool:
         }
         return replace(self, **changes)
 
-    def posterior_mean(self, prior: tuple[float, float] = (1.0, 1.0)) -> Floats:
-        """(M, n) reliability (k + α) / (R + α + β) under a Beta(α, β) prior, for pairs with few runs.
-
-        k of R finished runs succeeded; a pair without runs gets the prior's mean.
-        """
-        succeeded = np.where(self.runs > 0, np.nan_to_num(self.A) * self.runs, 0.0)
-        result: Floats = (succeeded + prior[0]) / (self.runs + sum(prior))
-        return result
-
     def save(self, folder: Path) -> None:
         """Write pool.safetensors (numbers) and pool.json (names), each whole or not at all."""
         from safetensors.numpy import save_file
