@@ -160,6 +160,7 @@ def steps(settings: Settings) -> int:
 def facts_of(tables: Tables, pool: TaskPool, seen: Bools) -> dict[str, Any]:
     """What every answer of a release says of its log: when, how much, behind each cluster, and what is not measured."""
     runs = tables["runs"]
+    runs = runs[runs["task_id"].isin(pool.source_task[seen].tolist())]  # what was kept back is behind nothing
     finished = runs[~runs["status"].isin(UNFINISHED)]
     counts = finished["cluster_id"].value_counts()
     started = pd.to_datetime(runs["started_at"], utc=True).dropna()

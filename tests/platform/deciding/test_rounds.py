@@ -57,7 +57,7 @@ def test_a_round_writes_what_the_champion_decides(models: Models, store: Store) 
     notes = store.undelivered().set_index("name")
     assert notes.loc["round.tasks", "value"] == 12.0
     assert notes.loc["round.makespan", "content"] == {"round_id": 1}
-    assert str(report).startswith(f"round 1: 12 tasks by release {champion.version}, ")
+    assert str(report).startswith(f"round 1: 12 tasks by release {champion.version} (log of ")
     assert match_round(store, models, MatchSettings()).status == "idle"
 
 

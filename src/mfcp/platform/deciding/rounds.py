@@ -42,6 +42,7 @@ class RoundReport:
         makespan, lower_bound: seconds; None without a plan.
         gap, mean_reliability, gamma: of the plan.
         took_s: seconds from the first read to the last write.
+        log: what the champion learned from, in words.
     """
 
     status: str
@@ -56,14 +57,15 @@ class RoundReport:
     mean_reliability: float | None = None
     gamma: float | None = None
     took_s: float = 0.0
+    log: str = ""
 
     def __str__(self) -> str:
         if self.round_id is None:
             return f"no round ({self.status}), {self.waiting} tasks wait"
         gap = "no bound" if self.gap is None else f"gap {self.gap:.2%}"
         return (
-            f"round {self.round_id}: {self.tasks} tasks by release {self.version}, {self.status}, makespan "
-            f"{self.makespan:.1f} s ({gap}), {self._reliability}, "
+            f"round {self.round_id}: {self.tasks} tasks by release {self.version} ({self.log}), {self.status}, "
+            f"makespan {self.makespan:.1f} s ({gap}), {self._reliability}, "
             f"{self.waiting} wait, {self.took_s:.2f} s"
         )
 
@@ -108,7 +110,8 @@ def match_round(store: Store, models: Models, settings: MatchSettings) -> RoundR
             aside += len(reasons)
             continue
         if (number := store.assign(*_rows(decision))) is not None:
-            report = RoundReport(round_id=number, tasks=len(decision.task_id), **_facts(decision))
+            told = _log_in_words(decision)
+            report = RoundReport(round_id=number, tasks=len(decision.task_id), log=told, **_facts(decision))
             break
     waiting = store.counts()["queue"]
     return replace(report, waiting=waiting, set_aside=aside, took_s=time.perf_counter() - begin)
@@ -118,6 +121,12 @@ def _facts(decision: Decision) -> dict[str, Any]:
     """What a report and a row of `rounds` say of a plan."""
     names = ("status", "version", "makespan", "lower_bound", "gap", "mean_reliability", "gamma")
     return {name: getattr(decision, name) for name in names}
+
+
+def _log_in_words(decision: Decision) -> str:
+    log = decision.provenance["log"]
+    dates = f" to {log['last_run']}" if log["last_run"] else ""
+    return f"{'emulated ' if decision.provenance['emulated'] else ''}log of {log['runs']} runs{dates}"
 
 
 def _rows(decision: Decision) -> tuple[dict[str, Any], pd.DataFrame, list[Note]]:
