@@ -35,3 +35,34 @@ def test_ends_are_those_of_the_plain_loop(name, seed):
     expected = belief.durations(jobs, np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0]))
     outcome = simulate(jobs, Cluster.parse("8"), policy, belief=belief, seed=seed)
     np.testing.assert_allclose(outcome.finished, plain_simulate(jobs, 8, policy, expected), rtol=1e-7)
+
+
+def test_jobs_of_one_instant_start_in_turn_on_several_nodes():
+    """The third does not pass the second, and nobody is lost: 3 + 3 fill two nodes of four, 2 more find no place."""
+    jobs = Jobs.simple(np.zeros(3), np.array([3, 3, 2]), np.array([100.0, 10.0, 10.0]))
+    outcome = simulate(jobs, Cluster.parse("2x4"), Policy.build("fifo"))
+    assert outcome.finished.tolist() == [100, 10, 20]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "easy", "srtf"])
+def test_no_job_is_lost_or_run_twice_when_many_come_in_one_minute(policy):
+    rng = np.random.default_rng(0)
+    n = 1200
+    submit = np.sort(np.floor(rng.uniform(0, 12 * n, n) / 60) * 60)
+    gpus, duration = rng.choice([1, 2, 3, 5, 8, 16], n), np.exp(rng.normal(5, 1, n))
+    outcome = simulate(Jobs.simple(submit, gpus, duration), Cluster.parse("8x8"), Policy.build(policy))
+    assert np.isfinite(outcome.finished).all()
+    assert outcome.executed.sum() == pytest.approx(duration.sum())
+    started = outcome.log[outcome.log["event"] == "started"]["job"].value_counts()
+    if policy != "srtf":
+        assert (started == 1).all()
+        assert len(started) == n
+
+
+@settings(max_examples=300, deadline=None)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), data=st.data())
+def test_one_job_that_fits_an_empty_cluster_starts_at_once(sizes, data):
+    gpus = data.draw(st.integers(1, sum(sizes)))
+    cluster = Cluster.parse(",".join(map(str, sizes)))
+    outcome = simulate(Jobs.simple(np.zeros(1), np.array([gpus]), np.array([7.0])), cluster, Policy.build("fifo"))
+    assert outcome.finished.tolist() == [7.0]

@@ -117,10 +117,13 @@ def _spread(nodes: Nodes, state: State, job: int, need: int, kind: int) -> bool:
             if left == 0:
                 break
     if left > 0:
-        tail = NONE
+        tail, rest = NONE, need
         for node in range(len(nodes.size)):
-            whole = node <= last and nodes.free[node] == nodes.size[node] and nodes.size[node] <= need
-            if nodes.type[node] == kind and nodes.free[node] >= left and not whole:
+            if nodes.type[node] != kind:
+                continue
+            if node <= last and nodes.free[node] == nodes.size[node] and nodes.size[node] <= rest:
+                rest -= nodes.size[node]  # one of those that are taken whole
+            elif nodes.free[node] >= left:
                 tail = node
                 break
         if tail == NONE or last == NONE:

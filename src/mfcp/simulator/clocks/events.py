@@ -91,12 +91,16 @@ def decide(work: Work, ranking: Ranking, terms: Terms, nodes: Nodes, state: Stat
 
 @uncounted
 def _decided_at_once(work: Work, ranking: Ranking, terms: Terms, nodes: Nodes, state: State, log: Log) -> bool:
-    """Nobody waits, or those who have just come all find room: then nobody else is touched."""
+    """Start the jobs that arrived now, if it is plain that all of them fit; whether the event needs no ranking.
+
+    With several nodes only a single job is started here: of several one might find no place after others have started,
+    out of turn.
+    """
     if terms.charges_every_event or (terms.preempts and not terms.sticky):
         return False
     if state.counts[QUEUED] == 0:
         return True
-    if state.counts[QUEUED] != state.counts[NEW]:
+    if state.counts[QUEUED] != state.counts[NEW] or (state.counts[NEW] > 1 and len(nodes.size) > 1):
         return False
     need = 0
     for position in range(state.counts[ORDERED] - state.counts[NEW], state.counts[ORDERED]):
