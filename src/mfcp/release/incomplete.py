@@ -13,7 +13,7 @@ import numpy as np
 from mfcp.arrays import Floats, Ints, Texts
 
 MOST_DONORS = 64
-_ROWS = 20_000  # completed tasks predicted at most for one request
+_ROWS = 4_000  # completed tasks predicted at most for one request, which takes a second
 _FEWEST = 8
 _NEAR = 0.5  # deviations, in the mean over known features, over which a donor loses weight
 
