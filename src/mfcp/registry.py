@@ -190,7 +190,6 @@ def _import_installed() -> None:
     for name in os.environ.get(FILES, "").split(os.pathsep):
         if name:
             imported_file(Path(name))
-
     for entry in entry_points(group=GROUP):
         try:
             entry.load()
@@ -198,5 +197,5 @@ def _import_installed() -> None:
             reason = " ".join(str(error).split())
             raise SettingsError(
                 f"extension '{entry.name}' ({entry.value}): cannot be imported ({type(error).__name__}: {reason}); "
-                f"mend or uninstall the package"
+                "mend or uninstall the package"
             ) from error

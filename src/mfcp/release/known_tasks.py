@@ -30,7 +30,6 @@ _IDENTIFYING = ("model", "graph_id", "param_count", "flops")
 _PRIOR_RUNS = 4.0  # runs that the log's common spread counts for beside a cell's own
 _LEAST_SD = 0.01  # of log time: clusters are not metronomes
 _ARRAYS, _NAMES = "known_tasks.safetensors", "known_tasks.json"
-FILES = (_ARRAYS, _NAMES)
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ class KnownTasks:
         return all(own.get(name) == value for name, value in _cells(row).items())
 
     def save(self, folder: Path) -> None:
-        """Write `FILES`."""
+        """Write its arrays and its names, a file each."""
         from safetensors.numpy import save_file
 
         arrays = {f.name: getattr(self, f.name) for f in fields(self)}

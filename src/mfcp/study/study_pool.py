@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.data.pool.logged import PoolRows, choose_rows, families, is_emulated, observed, pool_sizes, truth_of
+from mfcp.data.pool.logged import PoolRows, choose_rows, is_emulated, observed, pool_sizes, truth_of
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.data.pool.times import Cells, floats, measure_cells
 from mfcp.registry import FamilyField
@@ -83,10 +83,7 @@ def build_pool(tables: Tables, settings: PoolSettings, *, seed: int) -> TaskPool
         "failures": source == "emulated",
     }
     return TaskPool(
-        task_id=rows.names(tables),
-        family=families(tables)[j],
-        source_task=tables["tasks"]["task_id"].to_numpy(str)[j],
-        cluster_id=tables["clusters"]["cluster_id"].to_numpy(str)[i],
+        **rows.labels(tables),
         T=T,
         A=A,
         runs=runs,

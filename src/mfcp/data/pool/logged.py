@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,15 @@ class PoolRows:
         """(n',) unique names: that of the task, numbered from the second copy on."""
         task_id = tables["tasks"]["task_id"].to_numpy(str)[self.task]
         return np.array([t if k == 0 else f"{t}#{k + 1}" for t, k in zip(task_id, self.copy, strict=True)], np.str_)
+
+    def labels(self, tables: Tables) -> dict[str, Any]:
+        """What the rows of a pool are of, by the name of the attribute of `TaskPool` that holds it."""
+        return {
+            "task_id": self.names(tables),
+            "family": families(tables)[self.task],
+            "source_task": tables["tasks"]["task_id"].to_numpy(str)[self.task],
+            "cluster_id": tables["clusters"]["cluster_id"].to_numpy(str)[self.cluster],
+        }
 
 
 def logged_pool(tables: Tables, *, least_tasks: int | None = None) -> TaskPool:
@@ -68,10 +77,7 @@ def logged_pool(tables: Tables, *, least_tasks: int | None = None) -> TaskPool:
     A, counted = observed(cells, rows)
     observes = bool((cells.succeeded[pairs] < cells.finished[pairs])[np.isfinite(T)].any())
     return TaskPool(
-        task_id=rows.names(tables),
-        family=families(tables)[j],
-        source_task=tables["tasks"]["task_id"].to_numpy(str)[j],
-        cluster_id=tables["clusters"]["cluster_id"].to_numpy(str)[i],
+        **rows.labels(tables),
         T=T,
         A=A,
         runs=counted,
