@@ -1,12 +1,14 @@
 """Fitting a release: the newest tasks are held back, and the same training is the same release."""
 
+import shutil
+
 import pytest
 from platform_log import CLUSTERS, small_log, small_release, small_settings
 
 from mfcp.errors import DataError, SettingsError
 from mfcp.release.decision import decide
 from mfcp.release.fitting import fit_release
-from mfcp.release.model import Release
+from mfcp.release.model import Release, verify
 
 TABLES = small_log()
 pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
@@ -42,6 +44,19 @@ def test_the_same_training_is_the_same_release(folder, tmp_path):
     assert again.version == Release.load(folder).version
     other = small_release(tmp_path / "other", TABLES, seed=1)
     assert other.version != again.version
+
+
+def test_an_interrupted_training_leaves_the_earlier_release_in_its_place(folder, tmp_path):
+    place = tmp_path / "release"
+    shutil.copytree(folder, place)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_release(TABLES, small_settings(seed=1), place, data={}, advance=interrupted)
+    assert verify(place) == verify(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
 
 
 def test_no_task_and_an_unknown_method_are_said(release, tmp_path):

@@ -147,6 +147,10 @@ def replacing_release(folder: Path) -> Iterator[None]:
         if there:
             raise type(error)(f"{error}; no release is in {folder} now, the earlier one is in {aside}") from None
         raise
+    except KeyboardInterrupt:  # nobody has learned that the log no longer makes one: the earlier one stays
+        if there and not folder.exists():
+            aside.rename(folder)
+        raise
     if there:
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from mfcp.data.log import expectations
-from mfcp.data.log.expectation_suites import SOURCE, own_expectations
-from mfcp.data.log.expectations import Expectations, is_current, of_working_folder
+from mfcp.data.log.expectation_suites import SOURCE, context_files, own_expectations
+from mfcp.data.log.expectations import Expectations, of_working_folder
 from mfcp.data.log.schema import SCHEMA
 from mfcp.data.log.validation import validate
 from mfcp.errors import DataError
@@ -23,6 +23,12 @@ def added(folder: Path, table: str, kind: str, **kwargs: object) -> None:
     suite = json.loads(path.read_text())
     suite["expectations"].append({"type": kind, "kwargs": kwargs, "meta": {}})
     path.write_text(json.dumps(suite))
+
+
+def is_current(folder: Path) -> bool:
+    """Whether the suites of a context are the schema's, with whatever an operator has added."""
+    written = {name: content for name, content in context_files(folder).items() if not isinstance(content, str)}
+    return all(json.loads((folder / name).read_text()) == content for name, content in written.items())
 
 
 def bad_in_every_way(small_log):
@@ -66,14 +72,13 @@ def test_it_finds_what_the_quarantine_holds(small_log, tmp_path):
     assert sum(entry["broken"] for entry in report["expectations"].values()) == sum(bad > 0 for bad in ours.values())
 
 
-def test_rows_that_break_an_operator_s_expectation_are_quarantined_like_ours(small_log, tmp_path, monkeypatch):
+def test_rows_that_break_an_operator_s_expectation_are_quarantined_like_ours(small_log, tmp_path):
     folder = tmp_path / "gx"
     Expectations(folder)
     added(folder, "runs", "expect_column_values_to_be_between", column="duration_s", max_value=30)
     added(folder, "runs", "expect_column_values_to_match_regex", column="owner", regex="^mine$")
     tables = small_log()
     tables["runs"]["owner"] = ["mine"] * 7 + ["theirs"]
-    monkeypatch.setattr(expectations, "ROWS_AT_ONCE", 3)  # piece by piece
     found = validate(tables, max_bad_share=1.0, expectations=Expectations(folder))
     lines = found.quarantine[found.quarantine["constraint"] == "expectation"]
     late = tables["runs"]["duration_s"] > 30
@@ -142,6 +147,26 @@ def test_large_tables_are_sampled_and_every_bad_row_is_in_the_sample(small_log, 
     results = json.loads(path.read_text())["results"]
     ranges = [one for one in results if one["expectation_config"]["kwargs"].get("max_value") == 1e9]
     assert max(one["result"]["unexpected_count"] for one in ranges) == 3
+
+
+def test_an_operator_s_expectations_see_the_whole_of_a_sampled_table(small_log, tmp_path, monkeypatch):
+    monkeypatch.setattr(expectations, "MOST_ROWS", 40)
+    tables = small_log()
+    runs = pd.concat([tables["runs"]] * 20, ignore_index=True)
+    runs["run_id"] = [f"r{k}" for k in range(len(runs))]
+    runs["attempt_of"] = [f"a{k}" for k in range(len(runs))]
+    runs.loc[len(runs) - 1, "attempt_of"] = "a1"  # far from the other one
+    folder = tmp_path / "gx"
+    Expectations(folder)
+    added(folder, "runs", "expect_table_row_count_to_equal", value=len(runs))
+    added(folder, "runs", "expect_column_values_to_be_unique", column="attempt_of")
+    added(folder, "runs", "expect_compound_columns_to_be_unique", column_list=["task_id", "attempt_of"])
+    found = validate({**tables, "runs": runs}, max_bad_share=1.0, expectations=Expectations(folder))
+    lines = found.quarantine[found.quarantine["constraint"] == "expectation"]
+    assert lines.loc[lines["column"] == "attempt_of", "row"].tolist() == [2, len(runs)]
+    added(folder, "runs", "expect_table_row_count_to_equal", value=40)
+    with pytest.raises(DataError, match="expect_table_row_count_to_equal of the table is broken"):
+        validate({**tables, "runs": runs}, max_bad_share=1.0, expectations=Expectations(folder))
 
 
 def test_data_docs_are_built_and_old_results_are_dropped(small_log, tmp_path, monkeypatch):

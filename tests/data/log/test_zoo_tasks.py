@@ -33,3 +33,14 @@ def test_others_are_left_alone_and_an_unknown_one_is_named():
     assert with_zoo_models(plain) is plain
     with pytest.raises(DataError, match=r"task 'b': no model 'resnet-19' in the zoo; `mfcp capture --list`"):
         with_zoo_models(tasks(task_id=["a", "b"], model=["x", "zoo:resnet-19"]))
+
+
+def test_a_captured_graph_of_the_same_model_does_not_come_twice():
+    first = with_zoo_models(tasks(task_id=["a"], model=["zoo:resnet-18@224"]))
+    both = pd.concat([first["tasks"], tasks(task_id=["b"], model=["zoo:resnet-18@224"])["tasks"]], ignore_index=True)
+    told = with_zoo_models({**first, "tasks": both})
+    assert len(told["nodes"]) == len(first["nodes"])
+    assert len(told["edges"]) == len(first["edges"])
+    own = told["tasks"].set_index("task_id")
+    assert own.loc["b", "graph_id"] == own.loc["a", "graph_id"]
+    assert own.loc["b", "flops"] == own.loc["a", "flops"]

@@ -19,10 +19,9 @@ import pandas as pd
 
 from mfcp.data.log.constraints import Finding
 from mfcp.data.log.data_docs import make_self_contained
-from mfcp.data.log.expectation_suites import SOURCE, context_files, holds, own_expectations, write_context
+from mfcp.data.log.expectation_suites import SOURCE, holds, own_expectations, write_context
 from mfcp.data.log.schema import SCHEMA, Table
 from mfcp.errors import DataError
-from mfcp.files import read_json
 from mfcp.telemetry import switch_off
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 FOLDER = Path("gx")
 MOST_ROWS = 1_000_000
 """Rows of a table that a checkpoint sees at most: those that break the schema first, then every n-th of the others."""
-ROWS_AT_ONCE = 500_000  # of an operator's expectation, which sees every row; the package copies what it checks
 _KEPT = 10  # results of each suite
 
 
@@ -105,7 +103,7 @@ class Expectations:
         return self.data_docs
 
     def _finding(self, table: Table, frame: pd.DataFrame, result: Any) -> Finding:
-        """The rows of a whole table that break one expectation, found piece by piece."""
+        """The rows of a whole table that break one expectation, of which the checkpoint may have seen a sample."""
         config = result.expectation_config
         name, columns = config.type, _columns(config.kwargs)
         if failure := _failure(result.exception_info):
@@ -113,7 +111,11 @@ class Expectations:
                 f"{self._suite(table)}: {name} of {', '.join(columns) or 'the table'} cannot be evaluated "
                 f"({failure}); mend the expectation"
             )
-        if "unexpected_count" not in (result.result or {}):
+        if self.report[table.name]["rows"] < len(frame) or result.result.get("unexpected_count"):
+            batches = self._opened().data_sources.get("log").get_asset(table.name).get_batch_definition("rows")
+            batch = batches.get_batch({"dataframe": frame})
+            result = batch.validate(config.to_domain_obj(), result_format="COMPLETE")
+        if "unexpected_count" not in result.result:
             if not result.success:
                 raise DataError(
                     f"{self._suite(table)}: {name} of {', '.join(columns) or 'the table'} is broken, observed "
@@ -121,12 +123,7 @@ class Expectations:
                 )
             return Finding("expectation", columns, name, np.zeros(len(frame), bool))
         mask = np.zeros(len(frame), bool)
-        batches = self._opened().data_sources.get("log").get_asset(table.name).get_batch_definition("rows")
-        expectation = config.to_domain_obj()
-        for start in range(0, len(frame), ROWS_AT_ONCE):
-            piece = frame.iloc[start : start + ROWS_AT_ONCE].reset_index(drop=True)
-            judged = batches.get_batch({"dataframe": piece}).validate(expectation, result_format="COMPLETE")
-            mask[start + np.array(judged.result.get("unexpected_index_list") or [], np.int64)] = True
+        mask[np.array(result.result.get("unexpected_index_list") or [], np.int64)] = True
         kwargs = {key: value for key, value in config.kwargs.items() if key not in ("column", "batch_id")}
         stated = ", ".join(f"{key} {value}" for key, value in kwargs.items())
         words = name.removeprefix("expect_").replace("_", " ")
@@ -158,15 +155,6 @@ class Expectations:
                     "from version control"
                 ) from None
         return self._context
-
-
-def is_current(folder: Path) -> bool:
-    """Whether the suites of a context are the schema's, with whatever an operator has added."""
-    return all(
-        read_json(folder / name) == content
-        for name, content in context_files(folder).items()
-        if not isinstance(content, str)
-    )
 
 
 def of_working_folder() -> Expectations | None:

@@ -19,7 +19,7 @@ PREFIX = "zoo:"
 def with_zoo_models(tables: Tables) -> Tables:
     """The tables with figures and graph of every task whose model is `zoo:ID` and that has no graph of its own.
 
-    Cells that a row states stay. `mfcp capture --list` names the models.
+    Cells that a row states stay, and so does a graph of that name. `mfcp capture --list` names the models.
 
     Raises:
         DataError: a model that is not in the zoo.
@@ -56,7 +56,8 @@ def with_zoo_models(tables: Tables) -> Tables:
             before if keep and before is not None else value for before, value in zip(old, values, strict=True)
         ]
         filled[column] = cells.astype(tasks[column].dtype)
-    graphs = {"nodes": nodes, "edges": edges}
+    there: list[str] = tables["nodes"]["graph_id"].unique().tolist() if "nodes" in tables else []
+    graphs = {name: own[~own["graph_id"].isin(there)] for name, own in (("nodes", nodes), ("edges", edges))}
     beside = {
         name: pd.concat([tables[name], own], ignore_index=True) if name in tables else own
         for name, own in graphs.items()
