@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # units, and none within a line.
 LAYERS = {
     "mfcp": (
-        {"arrays", "errors", "telemetry", "progress", "threads"},
+        {"arrays", "compiling", "errors", "telemetry", "progress", "threads"},
         {"files", "folds", "registry"},
         {"matching", "tasks"},
         {"emulator"},

@@ -13,7 +13,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from mfcp.matching.kernels.compiling import kernel, prepare
+from mfcp.compiling import kernel, prepare
 from mfcp.matching.kernels.random_numbers import random_below
 
 prepare(__name__)

@@ -12,8 +12,8 @@ from collections import namedtuple
 
 import numpy as np
 
+from mfcp.compiling import kernel, prepare
 from mfcp.matching import normal
-from mfcp.matching.kernels.compiling import kernel, prepare
 from mfcp.matching.kernels.random_numbers import random_below
 
 prepare(__name__)

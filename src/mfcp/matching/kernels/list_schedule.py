@@ -7,7 +7,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from mfcp.matching.kernels.compiling import kernel
+from mfcp.compiling import kernel
 
 Constraints = namedtuple("Constraints", ["cost", "backlog", "zeta", "deadline", "use", "limit"])
 """What a platform adds to a round, each array of the sizes that `construct` names."""

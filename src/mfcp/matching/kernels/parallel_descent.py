@@ -12,7 +12,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from mfcp.matching.kernels.compiling import kernel, prepare
+from mfcp.compiling import kernel, prepare
 
 prepare(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.matching.kernels.compiling import kernel
+from mfcp.compiling import kernel
 
 
 @kernel(inline="always")

@@ -17,7 +17,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from mfcp.matching.kernels.compiling import kernel, prepare, uncounted
+from mfcp.compiling import kernel, prepare, uncounted
 
 prepare(__name__)
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.matching.kernels.compiling import uncounted
+from mfcp.compiling import uncounted
 from mfcp.matching.kernels.random_numbers import xorshift
 
 

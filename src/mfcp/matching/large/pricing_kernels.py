@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.arrays import Floats
-from mfcp.matching.kernels.compiling import kernel
+from mfcp.compiling import kernel
 
 _FAR = 10.0  # a product x s that is off by more than this, in units of mu, is not worth the distortion
 BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the cache

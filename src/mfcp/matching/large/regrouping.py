@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mfcp.matching.kernels.compiling import kernel
+from mfcp.compiling import kernel
 from mfcp.matching.kernels.random_numbers import random_below
 
 _LOOK = 50  # work of a look at a group, besides a visit per task

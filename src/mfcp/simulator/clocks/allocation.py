@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mfcp.matching.kernels.compiling import uncounted
+from mfcp.compiling import uncounted
 from mfcp.simulator.clocks.state import BEST, FASTEST, FREE_CELL, NONE, Nodes, State, Work
 
 

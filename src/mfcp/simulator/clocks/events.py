@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mfcp.arrays import Floats, Ints
-from mfcp.matching.kernels.compiling import uncounted
+from mfcp.compiling import uncounted
 from mfcp.simulator.clocks.allocation import clear, fit, forget, keep, release, total
 from mfcp.simulator.clocks.heap import put, take
 from mfcp.simulator.clocks.state import (

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mfcp.matching.kernels.compiling import uncounted
+from mfcp.compiling import uncounted
 from mfcp.simulator.clocks.state import HEAP_STEPS, HEAPED, NONE, State
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.matching.kernels.compiling import uncounted
+from mfcp.compiling import uncounted
 from mfcp.simulator.clocks.state import FINISHED, MOVED, STARTED, STOPPED, SUBMITTED, Log
 
 THROUGH, RESET, SHUFFLE, LOG_FULL = range(4)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.matching.kernels.compiling import kernel
+from mfcp.compiling import kernel
 from mfcp.simulator.placement.machines import WHOLE, Machines, Placement, Requests, Usual
 
 

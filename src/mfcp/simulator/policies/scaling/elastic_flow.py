@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.matching.kernels.compiling import kernel
+from mfcp.compiling import kernel
 from mfcp.simulator.policies.deciding import Decider, Decision, Demand, Scale
 
 

@@ -1,8 +1,8 @@
 """How kernels are compiled, where that is kept, and why everyone runs the same code.
 
 Numba keeps what it has compiled beside the source and looks at that one file. Here it is kept in the user's cache,
-under a digest of all kernels' sources, the libraries and the processor: every clone of the same sources shares it, and
-a kernel is compiled again when one that it inlines has changed.
+under a digest of all kernels' sources of a package, such as `mfcp.matching`, the libraries and the processor: every
+clone of the same sources shares it, and a kernel is compiled again when one that it inlines has changed.
 
 What a process has just compiled is linked with whatever else it has compiled before, and where sums may be reordered
 its last bits are not those of the code that is kept. So a module that calls `prepare` is compiled by a process of its
@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,11 +29,12 @@ import numba
 from numba.core.caching import UserWideCacheLocator
 from numba.core.registry import cpu_target
 
-TOGETHER = ("kernels.relaxed_newton", "kernels.enumeration_search", "kernels.expected_cost")
+TOGETHER = tuple(f"matching.kernels.{name}" for name in ("relaxed_newton", "enumeration_search", "expected_cost"))
 """Modules that most rounds need: who needs one has them compiled side by side."""
 
-_MATCHING = Path(__file__).parents[1]
-_KEPT = 8  # versions of the sources, the newest: a few megabytes each
+_ROOT = Path(__file__).parent
+_KEPT = 16  # versions of the sources of packages, the newest: a few megabytes each
+_IMPORT = re.compile(rb"^\s*from (mfcp[\w.]*) import", re.MULTILINE)
 _INTO = "MFCP_KERNELS_INTO"  # the folder of a process that compiles for the others
 
 
@@ -43,13 +45,13 @@ class Locator(UserWideCacheLocator):
         super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
         own = Path(py_file)
         self._cache_path = os.environ.get(_INTO) or str(
-            _folder() / ".".join(own.relative_to(_MATCHING).with_suffix("").parts)
+            _folder(own.relative_to(_ROOT).parts[0]) / ".".join(own.relative_to(_ROOT).with_suffix("").parts)
         )
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Locator | None:
         """Numba's way to ask."""
-        if not Path(py_file).is_relative_to(_MATCHING):
+        if not Path(py_file).is_relative_to(_ROOT):
             return None
         return super().from_function(py_func, py_file)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -77,7 +79,8 @@ def prepare(module: str) -> None:
     Args:
         module: its name.
     """
-    folder, wanted = _folder(), sorted({module.partition("matching.")[2], *TOGETHER})
+    name = module.partition("mfcp.")[2]
+    folder, wanted = _folder(name.partition(".")[0]), sorted({name, *TOGETHER})
     if _INTO in os.environ or not _missing(folder, wanted):
         return
     try:
@@ -106,9 +109,9 @@ def _compile(folder: Path, name: str) -> None:
     """One module, whole or not at all; one that cannot be compiled says why where it is imported next."""
     try:
         into = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
-        path = os.pathsep.join(filter(None, [str(_MATCHING.parents[1]), os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(filter(None, [str(_ROOT.parent), os.environ.get("PYTHONPATH")]))
         done = subprocess.run(
-            [sys.executable, "-c", f"import mfcp.matching.{name}"],
+            [sys.executable, "-c", f"import mfcp.{name}"],
             env={**os.environ, _INTO: str(into), "PYTHONPATH": path},
             capture_output=True,
         )
@@ -121,16 +124,17 @@ def _compile(folder: Path, name: str) -> None:
 
 
 @cache
-def _folder() -> Path:
-    """Of these sources, libraries and processor."""
+def _folder(package: str) -> Path:
+    """Of the sources of a package's kernels and of the modules that these import, the libraries and the processor."""
     whole = hashlib.sha256()
-    always = (Path(__file__), _MATCHING / "normal.py")  # whose functions kernels call, though it has none
-    for path in sorted(_MATCHING.rglob("*.py")):
+    kernels = [path for path in sorted((_ROOT / package).rglob("*.py")) if b"compiling import" in path.read_bytes()]
+    names = {name.decode() for path in kernels for name in _IMPORT.findall(path.read_bytes())}
+    files = (_ROOT.parent.joinpath(*name.split(".")).with_suffix(".py") for name in names)
+    for path in sorted({Path(__file__), *kernels, *filter(Path.is_file, files)}):
         source = path.read_bytes()
-        if b"compiling import" in source or path in always:
-            whole.update(f"{path.relative_to(_MATCHING).as_posix()}\0{len(source)}\0".encode() + source)
+        whole.update(f"{path.relative_to(_ROOT).as_posix()}\0{len(source)}\0".encode() + source)
     processor = cpu_target.target_context.codegen().magic_tuple()  # and what it can do
     for part in (sys.version, numba.__version__, processor):
         whole.update(f"{part}\0".encode())
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home) / "mfcp" / "kernels" / whole.hexdigest()[:16]
+    return Path(home) / "mfcp" / "kernels" / f"{package}-{whole.hexdigest()[:16]}"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import mfcp
-from mfcp.matching.kernels import compiling
+from mfcp import compiling
 
 HELPER = """\
-from mfcp.matching.kernels.compiling import kernel
+from mfcp.compiling import kernel
 
 @kernel
 def helped(x):
@@ -23,7 +23,7 @@ def helped(x):
 """
 MODULE = """\
 from mfcp.matching.kernels.random_numbers import helped
-from mfcp.matching.kernels.compiling import kernel, prepare
+from mfcp.compiling import kernel, prepare
 
 prepare(__name__)
 
@@ -54,10 +54,10 @@ def clone(folder: Path, factor: str = "1.0") -> Path:
     kernels.mkdir()
     for package in (matching.parent, matching, kernels):
         (package / "__init__.py").touch()
-    shutil.copy(compiling.__file__, kernels)
+    shutil.copy(compiling.__file__, matching.parent)
     (kernels / "random_numbers.py").write_text(HELPER.format(factor=factor))
     for name in compiling.TOGETHER:
-        (matching / f"{name.replace('.', '/')}.py").write_text(MODULE)
+        (folder / "mfcp" / f"{name.replace('.', '/')}.py").write_text(MODULE)
     return folder
 
 
@@ -84,7 +84,7 @@ def test_everyone_loads_what_one_process_compiled(tmp_path: Path) -> None:
     assert found[0] == found[1] == used(start(one, cache), one)
     assert found[0][1:] == (1, 0)
     (kept,) = (cache / "mfcp" / "kernels").iterdir()
-    assert {path.name for path in kept.iterdir()} == {".lock", "kernels.random_numbers", *compiling.TOGETHER}
+    assert {path.name for path in kept.iterdir()} == {".lock", "matching.kernels.random_numbers", *compiling.TOGETHER}
     twice = used(start(changed, cache), changed)  # by another file than the kernel's own
     assert float.fromhex(twice[0]) == pytest.approx(2 * float.fromhex(found[0][0]))
     assert twice[1:] == (1, 0)
@@ -107,14 +107,34 @@ def test_a_module_that_cannot_be_compiled_says_why(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert "name 'unknown' is not defined" in errors
     kept = next((tmp_path / "cache" / "mfcp" / "kernels").iterdir())
-    assert {path.name for path in kept.iterdir() if not path.name.startswith(".")} >= {"kernels.enumeration_search"}
+    assert {path.name for path in kept.iterdir() if not path.name.startswith(".")} >= {
+        "matching.kernels.enumeration_search"
+    }
+
+
+def test_an_edit_of_what_a_kernel_of_the_simulator_imports_has_it_compiled_again() -> None:
+    """Its clocks lie in one folder, whose name changes with any of their sources, constants of `state` included."""
+    from mfcp.simulator.clocks import allocation, events
+
+    folders = [Path(kernel._cache.cache_path).parent for kernel in (events.run, allocation.fit)]
+    assert folders[0] == folders[1]
+    source = Path(compiling.__file__).parent
+    asked = [compiling._folder.__wrapped__("simulator")]
+    for name in ("state", "allocation", "events"):
+        path = source / "simulator" / "clocks" / f"{name}.py"
+        with pytest.MonkeyPatch.context() as patch:
+            plain = Path.read_bytes
+            patch.setattr(Path, "read_bytes", lambda own, path=path, plain=plain: plain(own) + b"#" * (own == path))
+            asked.append(compiling._folder.__wrapped__("simulator"))
+    assert asked[0] == folders[0]
+    assert len(set(asked)) == len(asked)
 
 
 def test_the_library_s_own_kernels_are_kept_so() -> None:
     from mfcp.matching.kernels import relaxed_newton
 
     folder = Path(relaxed_newton.solve_range._cache.cache_path)
-    assert folder.name == "kernels.relaxed_newton"
+    assert folder.name == "matching.kernels.relaxed_newton"
     assert not folder.is_relative_to(Path(mfcp.__file__).parent)
     assert relaxed_newton.solve_range.stats.cache_hits
     assert not relaxed_newton.solve_range.stats.cache_misses
