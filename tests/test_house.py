@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "mfcp"
-MOST_AT_TOP, MOST_IN_A_FOLDER = 12, 16
+MOST_AT_TOP, MOST_IN_A_FOLDER = 13, 16
 LINES, LINES_AT_MOST, PARAMETERS = 60, 80, 10
 LARGEST_FILE = 300_000  # bytes
 
