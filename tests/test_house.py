@@ -28,7 +28,11 @@ UNMIRRORED: dict[str, str] = {
     "paper/report.py": "paper/test_running.py writes it, to the byte",
     "paper/tracking.py": "paper/test_running.py tracks a study",
     "platform/state/schema.py": "platform/state/test_store.py uses every table",
-    "simulator/clocks/state.py": "simulator/clocks/test_heap.py and test_events.py make and run its columns",
+    "simulator/kernels/books.py": "simulator/kernels/test_heap.py and test_allocation.py make and use its columns",
+    **dict.fromkeys(
+        (f"simulator/kernels/{name}.py" for name in ("backfilling", "progress", "ranking")),
+        "simulator/kernels/test_queueing.py and simulator/clocks/test_events.py: against references",
+    ),
     **dict.fromkeys(
         (f"profiling/{name}.py" for name in ("folder", "isolation", "running", "server", "session", "work")),
         "commands/test_profile.py profiles real models with them",

@@ -46,10 +46,11 @@ LAYERS = {
     "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
-        {"clocks", "cluster", "jobs", "placement", "semantics"},
-        {"beliefs", "configurations", "outcome", "traces"},
-        {"policies"},
-        {"comparing", "deciding_run", "explaining", "ordering_run", "sharing_run"},
+        {"cluster", "jobs", "kernels", "placement", "semantics"},
+        {"beliefs", "configurations", "happenings", "traces"},
+        {"outcome"},
+        {"course", "policies"},
+        {"clocks", "comparing", "explaining"},
         {"simulation", "timeline"},
     ),
     "mfcp.platform": (

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfcp.simulator.beliefs import Nothing, RelativeError
+from mfcp.errors import SettingsError
+from mfcp.simulator.beliefs import Nothing, Oracle, RelativeError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
@@ -192,12 +193,18 @@ def test_srsf_with_the_truth_is_optimal_on_one_device(drawn_jobs):
     assert outcome.jct.sum() == pytest.approx(optimal_jct(tuple(submit.tolist()), tuple(duration.tolist())))
 
 
-@pytest.mark.parametrize("name", ["fifo", "las", "edf", "qore"])
-def test_policies_without_durations_are_blind_to_them(name):
-    """Beliefs, none among them, change nothing."""
-    jobs, cluster = drawn(1), Cluster.parse("8")
-    runs = [simulate(jobs, cluster, Policy.build(name), belief=b) for b in (Nothing(), RelativeError(mre=0.7))]
-    assert runs[0].log.equals(runs[1].log)
+@every_policy
+def test_a_policy_is_blind_to_what_it_does_not_use(name):
+    """One that uses durations refuses to run without; the others do the same whatever is believed, or nothing."""
+    jobs, cluster, policy = drawn(1, n=25), Cluster.parse("8"), Policy.build(name)
+    beliefs = (Nothing(), Oracle(), RelativeError(mre=0.7))
+    if "expected" in policy.uses:
+        with pytest.raises(SettingsError, match="needs expected durations"):
+            simulate(jobs, cluster, policy, belief=beliefs[0])
+        return
+    runs = [simulate(jobs, cluster, policy, belief=belief).log for belief in beliefs]
+    assert runs[0].equals(runs[1])
+    assert runs[0].equals(runs[2])
 
 
 def test_a_belief_changes_what_uses_it():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.happenings import stretches
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.simulation import import_policies, simulate
@@ -33,3 +34,24 @@ def test_figure_and_chrome_trace(outcome, tmp_path):
     write_chrome_trace(outcome, tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert [(e["name"], e["ts"], e["dur"]) for e in events] == [("0", 0, 1e6), ("0", 3e6, 9e6), ("1", 1e6, 2e6)]
+
+
+@pytest.fixture
+def elastic():
+    """One job alone on two, then on one beside another; a third is declined."""
+    jobs = Jobs.simple(
+        np.array([0.0, 10, 11]), np.array([1, 1, 1]), np.array([40.0, 10, 500]), deadline=np.array([99.0, 60, 12])
+    )
+    return simulate(jobs, Cluster.parse("2"), Policy.build("elastic_flow"))
+
+
+def test_sizes_that_change_and_jobs_that_are_declined(elastic, tmp_path):
+    assert {"resized", "declined"} <= set(elastic.log["event"])
+    _, used, queue = over_time(elastic)
+    assert used.max() == 1
+    assert queue[-1] == 0
+    held = stretches(elastic.log)
+    assert np.allclose(((held["end_s"] - held["start_s"]) * held["gpus"]).groupby(held["job"]).sum(), elastic.held[:2])
+    write_chrome_trace(elastic, tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {e["args"]["gpus"] for e in events if e["name"] == "0"} == {1, 2}

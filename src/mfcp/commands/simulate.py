@@ -13,13 +13,15 @@ from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from mfcp.simulator.cluster import Cluster
+    from mfcp.simulator.explaining import Explanation
     from mfcp.simulator.outcome import Outcome
     from mfcp.simulator.policies.base import Policy
     from mfcp.simulator.traces.reading import Trace
 
 SHOWN = {
-    "mean_jct_s": "mean JCT [s]", "p95_jct_s": "p95 JCT [s]", "mean_wait_s": "wait [s]", "makespan_s": "makespan [s]",
-    "utilization": "used", "deadlines_met": "met", "preemptions": "stops",
+    "mean_jct_s": "mean JCT [s]", "p95_jct_s": "p95 JCT [s]", "mean_wait_s": "to start [s]",
+    "makespan_s": "makespan [s]", "utilization": "used", "deadlines_met": "met", "preemptions": "stops",
+    "declined": "declined", "given_up": "given up", "never_ends": "never end",
 }  # fmt: skip
 
 
@@ -127,7 +129,9 @@ def _spec(text: str) -> dict[str, Any]:
 
 def _print_metrics(outcomes: dict[str, Outcome]) -> None:
     rows = {name: outcome.metrics() for name, outcome in outcomes.items()}
-    shown = [key for key in SHOWN if any(row[key] == row[key] for row in rows.values())]
+    only_some = ("declined", "given_up", "never_ends")
+    shown = [key for key in SHOWN if any(row[key] == row[key] for row in rows.values())
+             and (key not in only_some or any(row[key] for row in rows.values()))]  # fmt: skip
     cells = [[name, *(_text(row[key]) for key in shown)] for name, row in rows.items()]
     _print_table(["policy", *(SHOWN[key] for key in shown)], cells)
 
@@ -177,7 +181,7 @@ def _print_comparison(outcomes: dict[str, Outcome]) -> None:
     _print_table(["mean JCT", "seconds", "95 % interval", "ratio"], rows)
     for name, outcome in others:
         waits = who_waits(base, outcome)
-        titles = ["who", "", "jobs", f"waits under {first} [s]", f"under {name} [s]", "change [s]"]
+        titles = ["who", "", "jobs", f"not running under {first} [s]", f"under {name} [s]", "change [s]"]
         cells = [
             [str(by), str(group), str(jobs), _text(before), _text(after), f"{change:+,.0f}"]
             for by, group, jobs, before, after, change in waits.itertuples(index=False, name=None)
@@ -197,14 +201,26 @@ def _print_explanation(
         raise DataError(f"--explain: no job '{job}' in the trace; the first is '{trace.jobs.id[0]}'")
     for name, outcome in outcomes.items():
         told = explain_job(outcome, int(found[0]), partial(run_one, policies[name]))
-        median, low, high = told.interval()
-        print(f"{name}: job {job} is submitted at {told.submit:,.0f} s, starts at {told.started:,.0f} s, ends at "
-              f"{told.finished:,.0f} s, and is taken off {told.stops} times.")  # fmt: skip
-        print(f"  Start under other draws of what is believed: {median:,.0f} s [{low:,.0f}, {high:,.0f}].")
+        _print_fate(name, job, told)
+        for blocker, gpus, seconds in told.first:
+            print(f"  Of {told.roomy_s:,.0f} s with room for it, job {blocker}, which asks for {gpus}, was first in "
+                  f"line for {seconds:,.0f} s.")  # fmt: skip
         if told.instead:
             ran = ", ".join(f"{who} ({seconds:,.0f})" for who, seconds in told.instead)
-            print(f"  While it waited, {told.free:.1f} accelerators were free on average; it needs "
-                  f"{trace.jobs.gpus[told.job]}. Most accelerator-seconds went to {ran}.")  # fmt: skip
+            print(f"  Before its start, most accelerator-seconds went to {ran}.")
+        for when, who in told.taken_off[:5]:
+            print(f"  It was taken off at {when:,.0f} s for {', '.join(who) or 'no job that started then'}.")
+
+
+def _print_fate(name: str, job: str, told: Explanation) -> None:
+    never = {"declined": "is declined", "given_up": "is given up after its last failure", "never_ends": "never ends"}
+    starts = "never starts" if told.started != told.started else f"starts at {told.started:,.0f} s"
+    ends = never.get(told.fate, f"ends at {told.finished:,.0f} s")
+    print(f"{name}: job {job} is submitted at {told.submit:,.0f} s, {starts}, {ends}, and is taken off "
+          f"{len(told.taken_off)} times.")  # fmt: skip
+    median, low, high = told.interval()
+    if median == median:
+        print(f"  Start under other draws of what is believed: {median:,.0f} s [{low:,.0f}, {high:,.0f}].")
 
 
 def _write(trace: Trace, outcomes: dict[str, Outcome], out: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from mfcp.arrays import Floats
+from mfcp.errors import DataError
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.traces.description import size_class
 
@@ -16,41 +16,47 @@ def paired_difference(first: Outcome, second: Outcome, *, samples: int = 2000, s
     """Mean of the second run's completion times minus the first's, in seconds, with a 95 % interval.
 
     Jobs that wait in one queue are not independent: whole blocks of consecutive submissions are drawn, `BLOCKS` of
-    them or as many as there are jobs. Jobs that were given up in either run are left out.
+    them or as many as there are jobs. Jobs that do not finish in both runs are left out; `left_out` is their number.
+
+    Raises:
+        DataError: no job finishes in both runs.
     """
     difference = second.jct - first.jct
-    difference = difference[~np.isnan(difference)]
+    both = ~np.isnan(difference)
+    if not both.any():
+        raise DataError("no job finishes in both runs, so there is nothing to compare")
+    difference = difference[both]
     blocks = np.array_split(difference, min(BLOCKS, len(difference)))
     total, count = (np.array([f(block) for block in blocks], float) for f in (np.sum, len))
     drawn = np.random.default_rng(seed).integers(0, len(blocks), (samples, len(blocks)))
     means = total[drawn].sum(axis=1) / count[drawn].sum(axis=1)
     low, high = np.quantile(means, [0.025, 0.975])
-    mean = float(difference.mean())
-    return {"mean_s": mean, "ci_low_s": float(low), "ci_high_s": float(high), "ratio": 1 + mean / _mean(first.jct)}
+    mean, base = float(difference.mean()), float(first.jct[both].mean())
+    return {
+        "mean_s": mean, "ci_low_s": float(low), "ci_high_s": float(high), "ratio": 1 + mean / base,
+        "left_out": float((~both).sum()),
+    }  # fmt: skip
 
 
 def who_waits(first: Outcome, second: Outcome) -> pd.DataFrame:
-    """Mean seconds that jobs are not running, per run, by size class and by user: `by`, `group`, `jobs`, both, change.
+    """Mean seconds between submission and end in which jobs do not run, per run, by size class and by user.
 
-    Users beyond the ten with most jobs are taken together.
+    Columns `by`, `group`, `jobs`, `first_s`, `second_s`, `change_s`. Only jobs that finish in both runs count. Users
+    beyond the ten with most jobs are taken together.
     """
-    jobs = first.jobs
+    jobs, both = first.jobs, ~np.isnan(first.jct + second.jct)
     waits = [outcome.jct - outcome.executed for outcome in (first, second)]
     common = pd.Series(jobs.user).value_counts().index[:10]
     users = np.where(np.isin(jobs.user, common), jobs.user, "others")
     rows = []
     for by, groups in (("size", size_class(jobs.gpus)), ("user", users)):
-        if by == "user" and len(np.unique(groups)) == 1:
+        if by == "user" and len(np.unique(groups)) <= 1:
             continue
-        for group in np.unique(groups):
-            own = groups == group
-            before, after = (_mean(wait[own]) for wait in waits)
+        for group in np.unique(groups[both]):
+            own = both & (groups == group)
+            before, after = (float(wait[own].mean()) for wait in waits)
             rows.append(
                 {"by": by, "group": str(group), "jobs": int(own.sum()), "first_s": before, "second_s": after,
                  "change_s": after - before}
             )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def _mean(values: Floats) -> float:
-    return float(np.nanmean(values)) if len(values) else float("nan")
+    return pd.DataFrame(rows, columns=["by", "group", "jobs", "first_s", "second_s", "change_s"])

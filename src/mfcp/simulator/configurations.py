@@ -47,21 +47,28 @@ class Configurations:
         return Configurations(sizes, kinds, rate, np.zeros(len(sizes)))
 
     @staticmethod
-    def elastic(jobs: Jobs, cluster: Cluster, exponent: float = 0.9, most: int = 64) -> Configurations:
-        """Powers of two of the first type, whose rate grows as accelerators to a power.
+    def elastic(
+        jobs: Jobs, cluster: Cluster, speed: Floats | None = None, *, exponent: float = 0.9, most: int = 64
+    ) -> Configurations:
+        """Powers of two of every type, and what the job asks for; the rate grows as accelerators to a power.
 
         Args:
             jobs: of which the rate is known on the accelerators that they ask for.
             cluster: where they run.
+            speed: (n, K) of each job on each type; all 1 if None.
             exponent: in (0, 1]; 1 is perfect scaling.
-            most: largest size.
+            most: largest power of two.
         """
-        sizes = 2 ** np.arange(int(np.log2(min(most, cluster.by_type[0]))) + 1)
-        sizes = np.union1d(sizes, jobs.gpus).astype(np.int64)
-        whole = (sizes & (sizes - 1)) == 0
-        rate = (sizes / jobs.gpus[:, None]) ** exponent / jobs.step[:, None]
-        rate = np.where(whole | (sizes == jobs.gpus[:, None]), rate, 0.0)
-        return Configurations(sizes, np.zeros(len(sizes), np.int64), rate, np.zeros(len(sizes)))
+        speed = np.ones((len(jobs.id), len(cluster.types))) if speed is None else speed
+        parts = []
+        for kind, there in enumerate(cluster.by_type):
+            powers = 2 ** np.arange(int(np.log2(min(most, there))) + 1)
+            sizes = np.union1d(powers, jobs.gpus[jobs.gpus <= there]).astype(np.int64)
+            rate = (sizes / jobs.gpus[:, None]) ** exponent / jobs.step[:, None] * speed[:, [kind]]
+            parts.append((sizes, kind, np.where(np.isin(sizes, powers) | (sizes == jobs.gpus[:, None]), rate, 0.0)))
+        kinds = np.repeat([kind for _, kind, _ in parts], [len(sizes) for sizes, _, _ in parts])
+        gpus = np.concatenate([sizes for sizes, _, _ in parts])
+        return Configurations(gpus, kinds, np.hstack([rate for _, _, rate in parts]), np.zeros(len(gpus)))
 
     def with_frequencies(self, factors: Floats, idle_watts: float, busy_watts: float) -> Configurations:
         """Every way at several clock frequencies, as parts of the highest one.

@@ -1,4 +1,4 @@
-"""Why a job waits: what ran instead, what was free, and when it was to be expected."""
+"""Why a job waits: what ran instead, who was first in line, who took its place, and when it was to be expected."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from mfcp.arrays import Floats
+from mfcp.simulator.happenings import stretches
 from mfcp.simulator.outcome import Outcome
+
+MOST = 5  # jobs that are named
 
 
 @dataclass(frozen=True)
@@ -17,25 +21,33 @@ class Explanation:
 
     Attributes:
         job: its row.
-        submit, started, finished: seconds.
-        stops: how often it was taken off.
-        free: mean accelerators that were free while it waited for its first start; NaN if it never waited.
-        instead: the jobs with most accelerator-seconds in that time: (id, seconds); at most five.
-        starts: (samples,) seconds at which it starts under other draws of belief and failures.
+        submit, started, finished: seconds; NaN for what does not happen.
+        fate: `finished`, `declined`, `given_up` or `never_ends`.
+        roomy_s: seconds, before its first start, in which as many accelerators were free as it asks for.
+        first: of these seconds, the jobs that were first in line, which it could not pass: (id, accelerators that they
+            ask for, seconds), most seconds first, at most five.
+        instead: jobs with most accelerator-seconds before its first start: (id, accelerator-seconds), at most five.
+        taken_off: when it was taken off, and jobs that started, grew or moved at that instant: (seconds, ids).
+        starts: (samples,) seconds at which it starts under other draws of belief and failures; NaN where it does not.
     """
 
     job: int
     submit: float
     started: float
     finished: float
-    stops: int
-    free: float
+    fate: str
+    roomy_s: float
+    first: tuple[tuple[str, int, float], ...]
     instead: tuple[tuple[str, float], ...]
+    taken_off: tuple[tuple[float, tuple[str, ...]], ...]
     starts: Floats
 
     def interval(self) -> tuple[float, float, float]:
-        """Median, 5 % and 95 % quantile of its start."""
-        median, low, high = np.quantile(self.starts, [0.5, 0.05, 0.95])
+        """Median, 5 % and 95 % quantile of its start, over the draws in which it starts; NaN if there are none."""
+        starts = self.starts[~np.isnan(self.starts)]
+        if len(starts) == 0:
+            return float("nan"), float("nan"), float("nan")
+        median, low, high = np.quantile(starts, [0.5, 0.05, 0.95])
         return float(median), float(low), float(high)
 
 
@@ -48,25 +60,53 @@ def explain_job(outcome: Outcome, job: int, again: Callable[[int], Outcome], *, 
         again: a run with another seed.
         samples: how many of those.
     """
-    begin, end = float(outcome.jobs.submit[job]), float(outcome.started[job])
-    used = np.zeros(len(outcome.jobs.id))
-    held = stretches(outcome)
-    for other, start, stop, gpus in held:
-        used[int(other)] += gpus * max(min(stop, end) - max(start, begin), 0.0)
-    waited = end - begin
-    first = np.argsort(-used)[:5]
-    starts = np.array([again(seed).started[job] for seed in range(1, samples + 1)])
+    jobs, log = outcome.jobs, outcome.log
+    begin, started = float(jobs.submit[job]), float(outcome.started[job])
+    end = float(log["time_s"].max()) if np.isnan(started) else started
+    held = stretches(log)
+    inside = (held["end_s"].clip(upper=end) - held["start_s"].clip(lower=begin)).clip(lower=0.0)
+    used = (inside * held["gpus"]).groupby(held["job"]).sum().nlargest(MOST)
+    roomy, first = _first_in_line(outcome, held, job, begin, end)
+    fates = [why for why, rows in outcome.unfinished().items() if job in rows]
     return Explanation(
-        job, begin, end, float(outcome.finished[job]), int(outcome.stops[job]),
-        float(outcome.cluster.accelerators - used.sum() / waited) if waited > 0 else float("nan"),
-        tuple((str(outcome.jobs.id[k]), float(used[k])) for k in first if used[k] > 0), starts,
+        job, begin, started, float(outcome.finished[job]), fates[0] if fates else "finished", roomy, first,
+        tuple((str(jobs.id[k]), float(used[k])) for k in used.index if used[k] > 0), _taken_off(outcome, log, job),
+        np.array([again(seed).started[job] for seed in range(1, samples + 1)]),
     )  # fmt: skip
 
 
-def stretches(outcome: Outcome) -> Floats:
-    """(r, 4) job, start, end and accelerators of every stretch in which a job ran."""
-    log = outcome.log
-    begins = log[log["event"] == "started"].sort_values(["job", "time_s"], kind="stable")
-    ends = log[log["event"].isin(["stopped", "failed", "finished"])].sort_values(["job", "time_s"], kind="stable")
-    columns = [begins["job"], begins["time_s"], ends["time_s"].to_numpy(), begins["gpus"]]
-    return np.stack([np.asarray(column, float) for column in columns], axis=1)
+def _first_in_line(
+    outcome: Outcome, held: pd.DataFrame, job: int, begin: float, end: float
+) -> tuple[float, tuple[tuple[str, int, float], ...]]:
+    """Seconds with room enough, and the waiting jobs that start first after each of them."""
+    jobs, need = outcome.jobs, int(outcome.jobs.gpus[job])
+    times = np.unique(np.clip(outcome.log["time_s"].to_numpy(), begin, end))
+    starts, ends, gpus = (held[name].to_numpy() for name in ("start_s", "end_s", "gpus"))
+    change = np.concatenate([[0], np.cumsum(gpus[np.argsort(starts, kind="stable")])])
+    back = np.concatenate([[0], np.cumsum(gpus[np.argsort(ends, kind="stable")])])
+    in_use = change[np.searchsorted(np.sort(starts), times, side="right")]
+    in_use = in_use - back[np.searchsorted(np.sort(ends), times, side="right")]
+    spans = np.diff(times, append=times[-1:])
+    roomy, seconds = 0.0, dict[int, float]()
+    by_start = held.sort_values("start_s", kind="stable")
+    runners, begins = by_start["job"].to_numpy(), by_start["start_s"].to_numpy()
+    for time, span, free in zip(times, spans, outcome.cluster.accelerators - in_use, strict=True):
+        if span <= 0 or free < need:
+            continue
+        roomy += float(span)
+        for k in range(np.searchsorted(begins, time, side="right"), len(begins)):
+            other = int(runners[k])
+            if other == job or begins[k] > end:
+                break
+            if jobs.submit[other] <= time and not (outcome.started[other] <= time):
+                seconds[other] = seconds.get(other, 0.0) + float(span)
+                break
+    named = sorted(seconds.items(), key=lambda pair: -pair[1])[:MOST]
+    return roomy, tuple((str(jobs.id[k]), int(jobs.gpus[k]), span) for k, span in named)
+
+
+def _taken_off(outcome: Outcome, log: pd.DataFrame, job: int) -> tuple[tuple[float, tuple[str, ...]], ...]:
+    times = log.loc[(log["job"] == job) & (log["event"] == "stopped"), "time_s"]
+    coming = log[log["event"].isin(["started", "moved", "resized"]) & log["time_s"].isin(times)]
+    by_time = {time: rows["job"].to_numpy()[:MOST] for time, rows in coming.groupby("time_s")}
+    return tuple((float(t), tuple(str(outcome.jobs.id[k]) for k in by_time.get(t, ()))) for t in times)

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Floats, Ints
-from mfcp.simulator.clocks import rounds
-from mfcp.simulator.clocks.state import EVENTS, HEAP_STEPS, KINDS, LOGGED, RANKED, Log, State
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 
@@ -21,14 +19,14 @@ class Outcome:
     Attributes:
         jobs, cluster: what ran where.
         started: (n,) seconds of the first start.
-        finished: (n,) seconds; NaN for a job that was given up after its last failure.
-        executed: (n,) seconds on accelerators, all attempts and overheads.
+        finished: (n,) seconds; NaN for a job that does not finish.
+        executed: (n,) seconds on accelerators, all attempts and overheads; held: (n,) accelerator-seconds of them.
         lost: (n,) accelerator-seconds of failed attempts.
         stops: (n,) preemptions.
         log: a row per happening: `time_s`, `job` (row of the job), `event`, `gpus`, `node` (the first; -1 for
-            none; in rounds, the type).
+            none; in rounds and for decisions, the type). See `mfcp.simulator.happenings`.
+        work: how much a run did: events, steps in heaps, jobs that were looked at.
         joules: (n,) energy, where configurations have watts.
-        work: how much a run did: events, steps in the heap, ranked jobs.
     """
 
     jobs: Jobs
@@ -36,6 +34,7 @@ class Outcome:
     started: Floats
     finished: Floats
     executed: Floats
+    held: Floats
     lost: Floats
     stops: Ints
     log: pd.DataFrame
@@ -47,8 +46,16 @@ class Outcome:
         """(n,) seconds from submission to end: job completion time."""
         return self.finished - self.jobs.submit
 
+    def unfinished(self) -> dict[str, Ints]:
+        """Rows of the jobs that do not finish, by why: `declined`, `given_up`, or `never_ends`."""
+        missing, why = np.isnan(self.finished), {}
+        for name in ("declined", "given_up"):
+            why[name] = np.sort(self.log.loc[(self.log["event"] == name).to_numpy(), "job"].to_numpy(np.int64))
+            missing[why[name]] = False
+        return why | {"never_ends": np.flatnonzero(missing)}
+
     def metrics(self) -> dict[str, float]:
-        """The numbers of a run; times in seconds."""
+        """The numbers of a run; times in seconds, means over the jobs that finish."""
         jobs, jct, done = self.jobs, self.jct, ~np.isnan(self.finished)
         span = np.nanmax(self.finished) - jobs.submit[0] if done.any() else np.nan
         have, met = np.isfinite(jobs.deadline), self.finished <= jobs.deadline
@@ -57,37 +64,13 @@ class Outcome:
             "mean_jct_s": float(np.nanmean(jct)) if done.any() else np.nan,
             "p95_jct_s": float(np.nanpercentile(jct, 95)) if done.any() else np.nan,
             "p99_jct_s": float(np.sort(jct[done])[int(0.99 * done.sum())]) if done.any() else np.nan,
-            "mean_wait_s": float(np.nanmean(self.started - jobs.submit)),
+            "mean_wait_s": float(np.nanmean(self.started - jobs.submit)) if done.any() else np.nan,
             "makespan_s": float(span),
-            "utilization": float((self.executed * jobs.gpus).sum() / (self.cluster.accelerators * span)),
+            "utilization": float(self.held.sum() / (self.cluster.accelerators * span)),
             "deadlines_met": float(met[have].mean()) if have.any() else np.nan,
             "deadlines_met_by_service": float(np.average(met[have], weights=weight)) if have.any() else np.nan,
             "lost_gpu_s": float(self.lost.sum()),
             "preemptions": float(self.stops.sum()),
-            "given_up": float((~done).sum()),
+            **{why: float(len(rows)) for why, rows in self.unfinished().items()},
             "energy_j": float(self.joules.sum()),
         }
-
-    @staticmethod
-    def of_events(jobs: Jobs, cluster: Cluster, state: State, log: Log) -> Outcome:
-        """From the columns of the clock of events."""
-        names = {"events": EVENTS, "heap_steps": HEAP_STEPS, "ranked": RANKED}
-        return Outcome(
-            jobs, cluster, state.started, state.finished, state.executed, state.lost, state.stops,
-            _frame(log, int(state.counts[LOGGED])), {name: int(state.counts[k]) for name, k in names.items()},
-        )  # fmt: skip
-
-    @staticmethod
-    def of_rounds(jobs: Jobs, cluster: Cluster, ledger: rounds.Ledger, log: Log) -> Outcome:
-        """From the columns of the clock of rounds."""
-        names = {"rounds": rounds.ROUNDS, "resets": rounds.RESETS}
-        return Outcome(
-            jobs, cluster, ledger.started, ledger.finished, ledger.executed, np.zeros(len(jobs.id)), ledger.stops,
-            _frame(log, int(ledger.counts[rounds.LOGGED])), {name: int(ledger.counts[k]) for name, k in names.items()},
-        )  # fmt: skip
-
-
-def _frame(log: Log, used: int) -> pd.DataFrame:
-    order = np.argsort(log.time[:used], kind="stable")
-    columns = {"time_s": log.time, "job": log.job, "event": np.array(KINDS)[log.kind[:used]], "gpus": log.gpus}
-    return pd.DataFrame({name: values[:used][order] for name, values in (columns | {"node": log.node}).items()})

@@ -8,16 +8,17 @@ from mfcp.arrays import Floats
 from mfcp.errors import DataError, SettingsError
 from mfcp.registry import import_members
 from mfcp.simulator.beliefs import Belief, Oracle
+from mfcp.simulator.clocks.decisions import run_decisions
+from mfcp.simulator.clocks.events import run_events
+from mfcp.simulator.clocks.rounds import run_rounds
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
-from mfcp.simulator.deciding_run import run_deciding
+from mfcp.simulator.course import Course
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.ordering_run import run_ordering
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
-from mfcp.simulator.policies.deciding import Deciding, Scale
+from mfcp.simulator.policies.deciding import Deciding
 from mfcp.simulator.semantics import PRESETS, Events, Rounds, Semantics, Slots
-from mfcp.simulator.sharing_run import run_sharing
 
 FAMILIES = tuple(f"mfcp.simulator.policies.{name}" for name in ("ordering", "sharing", "planning", "scaling"))
 
@@ -39,6 +40,7 @@ def simulate(
     configurations: Configurations | None = None,
     placement: str = "first",
     retries: int = 3,
+    last: int | None = None,
     seed: int = 0,
 ) -> Outcome:
     """Run all jobs to their end.
@@ -51,40 +53,44 @@ def simulate(
             policy needs.
         belief: what the policy knows of durations.
         speed: (n, K) of each job on each type of accelerator, 0 where it does not run; all 1 if None.
-        configurations: how jobs can run, for policies that choose it; if None, jobs are rigid for plans, and grow with
-            accelerators to the power 0.9 for policies of sizes.
+        configurations: how jobs can run, for policies that choose it; if None, the accelerators that a job asks for,
+            and under elastic policies other numbers too, whose speed is that of theirs to the power 0.9.
         placement: which node of those with room a job takes: the `first`, the `best` fit, or the `fastest`; not in
             rounds.
         retries: how often a failed job starts again from nothing; after that it is given up.
+        last: row of a job; a run in rounds ends when all jobs up to it have ended, and of the others it tells no end.
         seed: of beliefs, failures and whatever a policy draws.
 
     Returns:
         Who started and ended when, and everything that happened.
 
     Raises:
-        DataError: a job that the cluster can never run, or failures in rounds.
+        DataError: a job that the cluster can never run.
         SettingsError: the policy lacks what it uses, or does not fit the semantics.
+        SolverError: the policy gives what there is not, or lets jobs wait for ever.
     """
     speeds = np.ones((len(jobs.id), len(cluster.types))) if speed is None else speed
     _check_fits(jobs, cluster, speeds)
     streams = np.random.SeedSequence(seed).spawn(2)
     expected = belief.durations(jobs, np.random.default_rng(streams[0]))
+    fails = _failures(jobs, retries, np.random.default_rng(streams[1]))
     view = View.of(jobs, cluster, expected)
     policy.check(view)
-    if isinstance(policy, Ordering) and isinstance(terms := semantics or PRESETS["plain"], Events):
-        left = _failures(jobs, retries, np.random.default_rng(streams[1]))
-        return run_ordering(jobs, cluster, policy, terms, view, speeds, left, placement)
-    if isinstance(policy, Shares) and isinstance(rounds := semantics or PRESETS["gavel"], Rounds):
-        if (jobs.success < 1).any():
-            raise DataError("jobs that may fail cannot run in rounds; choose an ordering policy, or leave success out")
-        return run_sharing(jobs, cluster, policy, rounds, view, speeds, seed)
-    if isinstance(policy, Deciding) and isinstance(slots := semantics or PRESETS["slots"], Slots):
-        if (jobs.success < 1).any():
-            raise DataError("jobs that may fail cannot change their size; choose an ordering policy")
-        elastic = isinstance(policy, Scale)
-        ways = Configurations.elastic(jobs, cluster) if elastic else Configurations.rigid(jobs, cluster, speeds)
-        return run_deciding(jobs, cluster, policy, slots, view, configurations or ways)
-    raise SettingsError(f"policy '{policy.name}' does not run under {type(semantics).__name__.lower()}; leave them out")
+    terms = semantics or PRESETS[DEFAULTS[policy.clock]]
+    if isinstance(policy, Ordering) and isinstance(terms, Events):
+        return run_events(jobs, cluster, policy, terms, view, speeds, fails, placement)
+    course = Course(jobs, cluster, expected, fails)
+    if isinstance(policy, Shares) and isinstance(terms, Rounds):
+        return run_rounds(course, policy, terms, speeds, seed, last)
+    if isinstance(policy, Deciding) and isinstance(terms, Slots):
+        made = Configurations.elastic if policy.elastic else Configurations.rigid
+        return run_decisions(course, policy, terms, configurations or made(jobs, cluster, speeds))
+    fitting = ", ".join(name for name, each in PRESETS.items() if type(each) is type(PRESETS[DEFAULTS[policy.clock]]))
+    raise SettingsError(f"policy '{policy.name}' runs on a clock of {policy.clock}; choose semantics of {fitting}")
+
+
+DEFAULTS = {"events": "plain", "rounds": "gavel", "decisions": "slots"}
+"""Clock → its preset where none is asked for."""
 
 
 def _check_fits(jobs: Jobs, cluster: Cluster, speed: Floats) -> None:
@@ -97,10 +103,10 @@ def _check_fits(jobs: Jobs, cluster: Cluster, speed: Floats) -> None:
 
 
 def _failures(jobs: Jobs, retries: int, rng: np.random.Generator) -> Floats:
-    """(n, attempts) iterations that are left when an attempt fails, at a uniform point; -1 where it succeeds."""
+    """(n, attempts) part that is left when an attempt fails, at a uniform point; -1 where it succeeds."""
     if (jobs.success >= 1).all():
         return np.empty((len(jobs.id), 0))
     shape = (len(jobs.id), retries + 1)
     fails = rng.random(shape) >= jobs.success[:, None]
-    left: Floats = np.where(fails, jobs.iterations[:, None] * rng.random(shape), -1.0)
+    left: Floats = np.where(fails, rng.random(shape), -1.0)
     return left

@@ -10,6 +10,7 @@ import numpy as np
 
 from mfcp.arrays import Floats
 from mfcp.files import replacing
+from mfcp.simulator.happenings import stretches, waiting
 from mfcp.simulator.outcome import Outcome
 
 POINTS = 600
@@ -17,14 +18,15 @@ POINTS = 600
 
 def over_time(outcome: Outcome, points: int = POINTS) -> tuple[Floats, Floats, Floats]:
     """Hours; accelerators in use over those there are; jobs that wait: each (points,), right after an instant."""
-    log, moments = outcome.log, np.linspace(0.0, float(np.nanmax(outcome.finished)), points)
-    ends = log["event"].isin(["stopped", "failed", "finished"]).to_numpy()
-    starts, submits = (log["event"] == "started").to_numpy(), (log["event"] == "submitted").to_numpy()
-    back = (log["event"].isin(["stopped", "failed"])).to_numpy()
-    used = np.cumsum(np.where(starts, log["gpus"], 0) - np.where(ends, log["gpus"], 0))
-    queue = np.cumsum(submits.astype(int) + back - starts)
-    at = np.searchsorted(log["time_s"].to_numpy(), moments, side="right") - 1
-    return moments / 3600, used[at] / outcome.cluster.accelerators, queue[at].astype(float)
+    moments = np.linspace(0.0, float(outcome.log["time_s"].max()), points)
+    held = stretches(outcome.log)
+    times, gpus = held[["start_s", "end_s"]].to_numpy().T.ravel(), held["gpus"].to_numpy(float)
+    order = np.argsort(times, kind="stable")
+    used = np.concatenate([[0.0], np.cumsum(np.concatenate([gpus, -gpus])[order])])
+    changes, queue = waiting(outcome.log)
+    at = np.searchsorted(times[order], moments, side="right")
+    queued = np.concatenate([[0.0], queue])[np.searchsorted(changes, moments, side="right")]
+    return moments / 3600, used[at] / outcome.cluster.accelerators, queued
 
 
 def draw_timeline(outcomes: dict[str, Outcome], path: Path) -> None:
@@ -49,12 +51,8 @@ def draw_timeline(outcomes: dict[str, Outcome], path: Path) -> None:
 
 def write_chrome_trace(outcome: Outcome, path: Path) -> None:
     """The stretches in which jobs ran, by first node, for chrome://tracing or ui.perfetto.dev."""
-    from mfcp.simulator.explaining import stretches
-
-    log = outcome.log
-    nodes = log[log["event"] == "started"].sort_values(["job", "time_s"], kind="stable")["node"].to_numpy()
     rows: list[dict[str, Any]] = []
-    for (job, start, end, gpus), node in zip(stretches(outcome).tolist(), nodes.tolist(), strict=True):
+    for job, start, end, gpus, node in stretches(outcome.log).itertuples(index=False, name=None):
         name = str(outcome.jobs.id[int(job)])
         rows.append(
             {"name": name, "ph": "X", "ts": start * 1e6, "dur": (end - start) * 1e6, "pid": int(node), "tid": int(job),

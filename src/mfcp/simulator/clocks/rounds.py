@@ -1,324 +1,198 @@
-# mypy: allow-untyped-decorators
 """The clock of rounds: who runs is decided every round, how types are shared only at resets.
 
 A policy gives each job a share of the time on each type of accelerator. In a round the types are filled in the order
-of share over time received, so that over many rounds everybody gets theirs (Narayanan et al., "Heterogeneity-aware
+of share over time received, so that over many rounds every job gets its share (Narayanan et al., "Heterogeneity-aware
 cluster scheduling", OSDI 2020). The next round starts when the last job of this one is through.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from random import Random
 
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.compiling import uncounted
-from mfcp.simulator.clocks.state import FINISHED, MOVED, STARTED, STOPPED, SUBMITTED, Log
+from mfcp.errors import SolverError
+from mfcp.simulator.course import Course
+from mfcp.simulator.kernels.books import MOVED, STARTED, STOPPED
+from mfcp.simulator.outcome import Outcome
+from mfcp.simulator.policies.base import Moment, Shares
+from mfcp.simulator.semantics import Rounds
 
-THROUGH, RESET, SHUFFLE, LOG_FULL = range(4)
 NEVER_GIVEN = 1e9  # what a share weighs on a type that the job has not been on
+IDLE = 1000  # resets in which no job runs, after which none ever will
 
 
-class RoundTerms(NamedTuple):
-    """Semantics of the clock as numbers; see `mfcp.simulator.semantics.Rounds`."""
+def run_rounds(
+    course: Course, policy: Shares, semantics: Rounds, speed: Floats, seed: int, last: int | None
+) -> Outcome:
+    """Run all jobs up to `last` to their end; see `mfcp.simulator.simulation.simulate`.
 
-    round_s: float
-    reset_s: float
-    start_s: float
-    cut_s: float
-    needs_share: bool
-    shuffles: bool
-
-
-class Table(NamedTuple):
-    """n jobs on K types.
-
-    Attributes:
-        submit: (n,) seconds, ascending.
-        gpus: (n,) accelerators.
-        steps: (n,) to do.
-        speed: (n, K) steps per second on the accelerators asked for.
-        size: (K,) accelerators of each type.
+    Raises:
+        SettingsError: the policy gives shares that are no numbers, as of unknown durations.
+        SolverError: it lets jobs wait for ever.
     """
+    run = _Rounds(course, policy, semantics, speed, seed)
+    last = len(course.jobs.id) - 1 if last is None else last
+    while run.step(last):
+        pass
+    return course.outcome({"rounds": run.rounds, "resets": run.resets})
 
-    submit: Floats
-    gpus: Ints
-    steps: Floats
-    speed: Floats
-    size: Ints
 
-
-class Ledger(NamedTuple):
-    """Where the jobs are.
+class _Rounds:
+    """What rounds need besides the course.
 
     Attributes:
-        left: (n,) steps.
+        speed: (n, K) steps per second of each job on each type.
         share: (n, K) of the last reset; given: (n,) whether the reset knew the job.
-        time: (n, K) seconds on a type since the reset; total: (K,) of all jobs.
-        deficit: (n, K) seconds owed from earlier resets.
-        active: (n,) jobs that have come and not gone, in order of their coming, `counts[ACTIVE]` of them.
+        time: (n, K) seconds on a type since the reset; total: (K,) of all jobs; deficit: (n, K) owed from before.
+        active: jobs that have come and not gone, in the order of their coming.
         place: (n,) the type in this round, or -1; before: (n,) in the last.
-        order: (n,) room to sort in; types: (K,) the order in which types are filled.
-        started, finished: (n,) seconds, NaN before; executed: (n,) seconds on accelerators.
-        stops: (n,) how often it was taken off.
-        clock: (2,) now, and the time of the last reset; counts: (6,).
+        isolated, split, seen: (n,) seconds that the steps so far would have taken under equal splits, the speed under
+            the last, and the steps that were left then.
     """
 
-    left: Floats
-    share: Floats
-    given: Bools
-    time: Floats
-    total: Floats
-    deficit: Floats
-    active: Ints
-    place: Ints
-    before: Ints
-    order: Ints
-    types: Ints
-    started: Floats
-    finished: Floats
-    executed: Floats
-    stops: Ints
-    clock: Floats
-    counts: Ints
+    def __init__(self, course: Course, policy: Shares, semantics: Rounds, speed: Floats, seed: int) -> None:
+        n, kinds = speed.shape
+        self.course, self.policy, self.terms, self.size = course, policy, semantics, course.cluster.by_type
+        self.speed = speed / course.jobs.step[:, None]
+        self.share, self.time, self.deficit = (np.zeros((n, kinds)) for _ in range(3))
+        self.given, self.total, self.start_s = np.zeros(n, bool), np.zeros(kinds), semantics.round_s / 2
+        self.place, self.before = np.full(n, -1), np.full(n, -1)
+        self.active, self.known = np.empty(0, np.int64), np.empty(0, np.int64)
+        self.isolated, self.split, self.seen = np.zeros(n), np.full(n, np.nan), course.left.copy()
+        self.random, self.order = Random(seed), Random(seed + 5)
+        self.last_reset, self.changed, self.rounds, self.resets, self.idle = 0.0, False, 0, 0, 0
 
+    def step(self, last: int) -> bool:
+        """A round; whether any job up to `last` is still to run."""
+        course = self.course
+        self.arrive()
+        if self.changed and (course.now >= self.last_reset + self.terms.reset_s or self.last_reset == 0.0):
+            self.reset()
+        types = list(range(len(self.size)))
+        if self.policy.blind:
+            self.order.shuffle(types)
+        runs = self.fill(types)
+        self.tell()
+        if runs.any():
+            self.idle = 0
+            self.run(self.active[self.place[self.active] >= 0])
+        elif course.next_arrival() < np.inf:
+            course.now = max(course.now, course.next_arrival())
+        elif len(self.active):
+            course.now = self.last_reset + self.terms.reset_s  # nobody fits the shares: wait for the next
+            self.changed, self.idle = True, self.idle + 1
+            if self.idle == IDLE:
+                raise SolverError(f"policy '{self.policy.name}' gives no share to jobs that wait; they never run")
+        if course.arrived <= last:
+            return True
+        return bool(len(self.active) and self.active[0] <= last)
 
-ACTIVE, ARRIVED, CHANGED, ROUNDS, RESETS, LOGGED = range(6)
+    def arrive(self) -> None:
+        """New jobs have had half a round everywhere, so that nobody divides by zero."""
+        new = self.course.arrive()
+        if len(new):
+            self.active, self.changed = np.concatenate([self.active, new]), True
+            self.time[new] = self.start_s
+            self.total += self.start_s * len(new)
 
+    def reset(self) -> None:
+        """Book what is owed, and ask for new shares."""
+        course, rows = self.course, self.active
+        received = self.time[rows] - self.start_s
+        owed = self.share[rows] * (course.now - self.last_reset) - received
+        self.deficit[rows] += np.where(self.given[rows, None], owed, 0.0)
+        self.time[rows], self.given[rows] = self.start_s, True
+        self.total[:] = self.start_s * len(rows)
+        self.last_reset, self.changed, self.resets = course.now, False, self.resets + 1
+        if len(rows):
+            shares = self.policy.solve(self.moment(rows))
+            self.policy.check_known(shares)
+            self.share[rows] = shares
 
-def fresh_ledger(table: Table) -> Ledger:
-    """Nothing has come."""
-    n, kinds = table.speed.shape
-    grids = [np.zeros((n, kinds)) for _ in range(3)]
-    return Ledger(
-        table.steps.copy(), grids[0], np.zeros(n, bool), grids[1], np.zeros(kinds), grids[2],
-        np.zeros(n, np.int64), np.full(n, -1), np.full(n, -1), np.zeros(n, np.int64), np.arange(kinds),
-        np.full(n, np.nan), np.full(n, np.nan), np.zeros(n), np.zeros(n, np.int64), np.zeros(2), np.zeros(6, np.int64),
-    )  # fmt: skip
+    def moment(self, rows: Ints) -> Moment:
+        """What the policy sees."""
+        course = self.course
+        gone = np.setdiff1d(self.known, rows)[::-1]
+        freed = tuple(int(kind) for job in gone for kind in np.flatnonzero(self.share[job] > 0))
+        old = rows[~np.isnan(self.split[rows])]
+        self.isolated[old] += np.maximum(self.seen[old] - course.left[old], 0.0) / self.split[old]
+        new = np.isin(rows, self.known, invert=True)
+        moment = Moment(
+            rows, course.jobs.gpus[rows], self.speed[rows], course.believed_left(rows),
+            course.now - course.jobs.submit[rows], self.isolated[rows], np.where(new[:, None], 0.0, self.share[rows]),
+            freed, self.size, self.random,
+        )  # fmt: skip
+        self.split[rows], self.seen[rows], self.known = moment.equal_split, course.left[rows], rows
+        return moment
 
+    def fill(self, types: list[int]) -> Bools:
+        """Give the types to jobs in the order of their priorities, then deficits, then shares, largest first.
 
-@uncounted
-def run_rounds(table: Table, terms: RoundTerms, ledger: Ledger, log: Log, resume: int, last: int) -> int:
-    """Go on until all jobs up to `last` are through, or the caller has to do something.
+        Returns:
+            (k,) which of the active jobs run.
+        """
+        rows = self.active
+        self.before[rows] = self.place[rows]
+        self.place[rows] = -1
+        for kind in types:
+            share, time = self.share[rows, kind], self.time[rows, kind]
+            usable = self.speed[rows, kind] > 0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                priority = np.where(
+                    (time > 0) & (self.total[kind] > 0), share / (time / self.total[kind]), share * NEVER_GIVEN
+                )
+            priority = np.where(usable & self.given[rows], priority, 0.0)
+            order = np.lexsort((-share, -self.deficit[rows, kind], -priority))
+            wants = usable & (self.place[rows] < 0) & ((share > 0) | (not self.policy.strict))
+            waiting, free = rows[order[wants[order]]], int(self.size[kind])
+            while len(waiting):
+                waiting = waiting[self.course.jobs.gpus[waiting] <= free]
+                need = np.cumsum(self.course.jobs.gpus[waiting])
+                fits = int(np.searchsorted(need, free, side="right"))
+                self.place[waiting[:fits]] = kind
+                free -= int(need[fits - 1]) if fits else 0
+                waiting = waiting[fits:]
+        self.place[rows[~self.given[rows]]] = -1  # a job that the shares do not know yet has blocked a place, no more
+        runs: Bools = self.place[rows] >= 0
+        return runs
 
-    Args:
-        resume: what was returned last, and the caller has done; THROUGH at the first call.
-        last: number of the last job that anybody waits for.
+    def tell(self) -> None:
+        """Who is taken off, starts or moves at the beginning of a round."""
+        course, rows = self.course, self.active
+        now, before, gpus = self.place[rows], self.before[rows], course.jobs.gpus[rows]
+        off, on, moved = (before >= 0) & (now < 0), (before < 0) & (now >= 0), (before >= 0) & (now >= 0)
+        moved &= before != now
+        course.stops[rows[off]] += 1
+        for event, mask in ((STOPPED, off), (STARTED, on), (MOVED, moved)):
+            course.tale.tell(course.now, rows[mask], event, gpus[mask], now[mask])
 
-    Returns:
-        THROUGH; RESET: call `settle`, give new shares, and go on; SHUFFLE: give `types` another order, and go on;
-        LOG_FULL: give a longer log, and go on.
-    """
-    while True:
-        if resume in (THROUGH, LOG_FULL):
-            if not _room(table, ledger, log):
-                return LOG_FULL
-            _arrive(table, terms, ledger, log)
-            if _due(terms, ledger):
-                return RESET
-        if resume != SHUFFLE and terms.shuffles:
-            return SHUFFLE
-        resume = THROUGH
-        if _fill(table, terms, ledger):
-            _tell(table, ledger, log)
-            _pass(table, terms, ledger, log)
-        elif ledger.counts[ARRIVED] < len(table.submit):
-            ledger.clock[0] = max(ledger.clock[0], table.submit[ledger.counts[ARRIVED]])
-        elif ledger.counts[ACTIVE] == 0:
-            return THROUGH
-        else:
-            ledger.clock[0] = ledger.clock[1] + terms.reset_s  # nobody fits the shares: wait for the next
-            ledger.counts[CHANGED] = 1
-        if ledger.counts[ACTIVE] == 0 and ledger.counts[ARRIVED] == len(table.submit):
-            return THROUGH
-        if ledger.counts[ARRIVED] > last and _none_up_to(ledger, last):
-            return THROUGH
-
-
-@uncounted
-def _room(table: Table, ledger: Ledger, log: Log) -> bool:
-    """Whether the log has room for all that can happen in a round."""
-    arriving = ledger.counts[ARRIVED]
-    while arriving < len(table.submit) and table.submit[arriving] <= ledger.clock[0]:
-        arriving += 1
-    most = 4 * (arriving - ledger.counts[ARRIVED] + ledger.counts[ACTIVE])
-    return bool(ledger.counts[LOGGED] + most <= len(log.time))
-
-
-@uncounted
-def _write(ledger: Ledger, log: Log, time: float, job: int, kind: int, gpus: int) -> None:
-    row = ledger.counts[LOGGED]
-    ledger.counts[LOGGED] += 1
-    log.time[row] = time
-    log.job[row] = job
-    log.kind[row] = kind
-    log.gpus[row] = gpus
-    log.node[row] = ledger.place[job]
-
-
-@uncounted
-def _tell(table: Table, ledger: Ledger, log: Log) -> None:
-    """Who starts, stops or moves at the beginning of a round; those taken off first."""
-    for position in range(ledger.counts[ACTIVE]):
-        job = ledger.active[position]
-        if ledger.place[job] < 0 and ledger.before[job] >= 0:
-            ledger.stops[job] += 1
-            _write(ledger, log, ledger.clock[0], job, STOPPED, table.gpus[job])
-    for position in range(ledger.counts[ACTIVE]):
-        job = ledger.active[position]
-        if ledger.place[job] < 0 or ledger.place[job] == ledger.before[job]:
-            continue
-        kind = STARTED if ledger.before[job] < 0 else MOVED
-        _write(ledger, log, ledger.clock[0], job, kind, table.gpus[job])
-
-
-@uncounted
-def _none_up_to(ledger: Ledger, last: int) -> bool:
-    """Whether nobody is active who came up to `last`; the active are in order of their coming."""
-    return bool(ledger.counts[ACTIVE] == 0 or ledger.active[0] > last)
-
-
-@uncounted
-def _arrive(table: Table, terms: RoundTerms, ledger: Ledger, log: Log) -> None:
-    while ledger.counts[ARRIVED] < len(table.submit) and table.submit[ledger.counts[ARRIVED]] <= ledger.clock[0]:
-        job = ledger.counts[ARRIVED]
-        ledger.counts[ARRIVED] += 1
-        ledger.active[ledger.counts[ACTIVE]] = job
-        ledger.counts[ACTIVE] += 1
-        ledger.counts[CHANGED] = 1
-        _write(ledger, log, table.submit[job], job, SUBMITTED, table.gpus[job])
-        for kind in range(len(table.size)):
-            ledger.time[job, kind] = terms.start_s
-            ledger.total[kind] += terms.start_s
-
-
-@uncounted
-def _due(terms: RoundTerms, ledger: Ledger) -> bool:
-    """Whether shares are to be computed anew: somebody came or went, and the last time is long ago."""
-    passed = ledger.clock[0] >= ledger.clock[1] + terms.reset_s
-    return bool(ledger.counts[CHANGED] != 0 and (passed or ledger.clock[1] == 0.0))
-
-
-def settle(terms: RoundTerms, ledger: Ledger) -> Ints:
-    """Book what is owed, and start to count anew.
-
-    Returns:
-        (k,) the active jobs, for whom `share` is to be given.
-    """
-    active: Ints = ledger.active[: ledger.counts[ACTIVE]].copy()
-    now, last = ledger.clock
-    received = ledger.time[active] - terms.start_s
-    ledger.deficit[active] += np.where(ledger.given[active, None], ledger.share[active] * (now - last) - received, 0.0)
-    ledger.time[active] = terms.start_s
-    ledger.total[:] = terms.start_s * len(active)
-    ledger.given[active] = True
-    ledger.clock[1] = now
-    ledger.counts[CHANGED] = 0
-    ledger.counts[RESETS] += 1
-    return active
-
-
-@uncounted
-def _priority(table: Table, ledger: Ledger, job: int, kind: int) -> float:
-    """Share over the part of the type's time that the job has had."""
-    if table.speed[job, kind] <= 0 or not ledger.given[job]:
-        return 0.0
-    share = ledger.share[job, kind]
-    if ledger.time[job, kind] <= 0 or ledger.total[kind] <= 0:
-        return float(share * NEVER_GIVEN)
-    return float(share / (ledger.time[job, kind] / ledger.total[kind]))
-
-
-@uncounted
-def _fill(table: Table, terms: RoundTerms, ledger: Ledger) -> bool:
-    """Give the types to jobs, in the order of their priorities; whether anybody runs."""
-    count = ledger.counts[ACTIVE]
-    for position in range(count):
-        job = ledger.active[position]
-        ledger.before[job] = ledger.place[job]
-        ledger.place[job] = -1
-    some = False
-    for kind in ledger.types:
-        free = table.size[kind]
-        _sort(table, ledger, kind)
-        for position in range(count):
-            job = ledger.order[position]
-            if free < table.gpus[job] or ledger.place[job] >= 0 or table.speed[job, kind] <= 0:
-                continue
-            if terms.needs_share and ledger.share[job, kind] <= 0:
-                continue
-            free -= table.gpus[job]
-            ledger.place[job] = kind
-            some = some or ledger.given[job]
-    for position in range(count):  # a job that the shares do not know yet has blocked a place, no more
-        job = ledger.active[position]
-        if not ledger.given[job]:
-            ledger.place[job] = -1
-    return some
-
-
-@uncounted
-def _sort(table: Table, ledger: Ledger, kind: int) -> None:
-    """Active jobs by (priority, deficit, share), largest first; equal ones in order of their coming."""
-    for position in range(ledger.counts[ACTIVE]):
-        job = ledger.active[position]
-        hole = position
-        mine = _priority(table, ledger, job, kind)
-        while hole > 0:
-            other = ledger.order[hole - 1]
-            theirs = _priority(table, ledger, other, kind)
-            if mine != theirs:
-                before = mine > theirs
-            elif ledger.deficit[job, kind] != ledger.deficit[other, kind]:
-                before = ledger.deficit[job, kind] > ledger.deficit[other, kind]
-            else:
-                before = ledger.share[job, kind] > ledger.share[other, kind]
-            if not before:
-                break
-            ledger.order[hole] = other
-            hole -= 1
-        ledger.order[hole] = job
-
-
-@uncounted
-def _pass(table: Table, terms: RoundTerms, ledger: Ledger, log: Log) -> None:
-    """One round: everybody placed runs; it ends with the last."""
-    now, longest = ledger.clock[0], 0.0
-    ledger.counts[ROUNDS] += 1
-    for position in range(ledger.counts[ACTIVE]):
-        job = ledger.active[position]
-        kind = ledger.place[job]
-        if kind < 0:
-            continue
-        speed = table.speed[job, kind]
+    def run(self, rows: Ints) -> None:
+        """One round: every job placed runs; it ends with the last."""
+        course, terms, kind = self.course, self.terms, self.place[rows]
+        self.rounds += 1
+        speed, rest = self.speed[rows, kind], course.left[rows] - course.goal[rows]
         whole = np.floor(speed * terms.round_s)
-        if whole == 0:  # a step longer than a round goes on in the next
-            whole = speed * terms.round_s
-        steps = min(whole, ledger.left[job])
+        whole = np.where(whole == 0, speed * terms.round_s, whole)  # a step longer than a round goes on in the next
+        steps = np.minimum(whole, rest)
         took = steps / speed
-        if terms.cut_s > 0 and ledger.before[job] < 0 and took > terms.round_s - 5.0:
+        if terms.cut_s > 0:
             cut = steps * (took - terms.cut_s) / took
-            steps = np.floor(cut) if cut >= 1 else cut
-        if np.isnan(ledger.started[job]):
-            ledger.started[job] = now
-        ledger.left[job] -= steps
-        ledger.time[job, kind] += took
-        ledger.total[kind] += took
-        ledger.executed[job] += took
-        longest = max(longest, took)
-        if ledger.left[job] <= 0:
-            ledger.finished[job] = now + took
-            _write(ledger, log, now + took, job, FINISHED, table.gpus[job])
-    ledger.clock[0] = now + longest
-    kept = 0
-    for position in range(ledger.counts[ACTIVE]):
-        job = ledger.active[position]
-        if ledger.left[job] > 0:
-            ledger.active[kept] = job
-            kept += 1
-            continue
-        ledger.counts[CHANGED] = 1
-        for kind in range(len(table.size)):
-            ledger.total[kind] -= ledger.time[job, kind]
-    ledger.counts[ACTIVE] = kept
+            cut = np.where(cut >= 1, np.floor(cut), cut)
+            steps = np.where((self.before[rows] < 0) & (took > terms.round_s - 5.0), cut, steps)
+        course.begin(rows)
+        course.left[rows] -= steps
+        self.time[rows, kind] += took
+        np.add.at(self.total, kind, took)
+        course.executed[rows] += took
+        course.held[rows] += took * course.jobs.gpus[rows]
+        over = steps >= rest
+        now, course.now = course.now, course.now + float(took.max())
+        again = course.end(rows[over], now + took[over], course.jobs.gpus[rows[over]], kind[over])
+        self.place[rows[over]] = -1
+        gone = rows[over][~again]
+        for job in gone:
+            self.total -= self.time[job]
+        self.changed |= len(gone) > 0
+        self.active = self.active[np.isin(self.active, gone, invert=True)]

@@ -17,6 +17,8 @@ from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 
 Skip = Literal["any", "nobody", "backfill"]
+Clock = Literal["events", "rounds", "decisions"]
+Uses = tuple[Literal["expected", "deadline"], ...]
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class View:
 class Policy(Registered):
     """A scheduling policy: its fields are its settings."""
 
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ()
+    uses: ClassVar[Uses] = ()
+    clock: ClassVar[Clock]  # which makes time pass for it
 
     def check(self, view: View) -> None:
         """What it uses must be known.
@@ -64,6 +67,18 @@ class Policy(Registered):
             raise SettingsError(f"policy '{self.name}' needs expected durations; choose a belief other than 'nothing'")
         if "deadline" in self.uses and np.isinf(view.deadline).all():
             raise SettingsError(f"policy '{self.name}' needs deadlines; the trace has no column deadline")
+
+    def check_known(self, values: Floats) -> None:
+        """What it orders or shares by must be numbers: a duration that is not known makes them NaN.
+
+        Raises:
+            SettingsError: they are not.
+        """
+        if np.isnan(values).any():
+            raise SettingsError(
+                f"policy '{self.name}' looks at what is not known, such as durations; give its class "
+                "uses = ('expected',), and choose a belief other than 'nothing'"
+            )
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,7 @@ class Instant:
 class Ordering(Policy):
     """Jobs by a key: those that come first run, as far as they fit."""
 
+    clock: ClassVar[Clock] = "events"
     preempts: ClassVar[bool] = False
     skip: Skip = "any"
     asks: ClassVar[bool] = False  # whether `values` is to be called at every event
@@ -163,6 +179,7 @@ class Moment:
 class Shares(Policy):
     """How the time on types of accelerators is shared: solved at resets, followed in rounds."""
 
+    clock: ClassVar[Clock] = "rounds"
     blind: ClassVar[bool] = False  # ignores types: the order in which they are filled is drawn every round
     strict: ClassVar[bool] = False  # a job without a share on a type does not fill a gap there
 

@@ -1,14 +1,14 @@
-"""The families of policies that choose how each job runs: plans of rigid jobs, and sizes of elastic ones."""
+"""The family of policies that choose how each job runs: plans of rigid jobs, or sizes of elastic ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.policies.base import Clock, Policy
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,9 @@ class Decider(Protocol):
 class Deciding(Policy):
     """Chooses a configuration for every job at every event."""
 
+    clock: ClassVar[Clock] = "decisions"
+    elastic: ClassVar[bool] = False  # whether jobs can run on other numbers of accelerators than they ask for
+
     def admit(self, demand: Demand, new: Bools) -> Bools:
         """(k,) which of the new jobs are taken; the others never run."""
         return new
@@ -93,14 +96,6 @@ class Deciding(Policy):
     def start(self) -> Decider:
         """What decides in one run: the policy, unless it has to remember earlier decisions."""
         return self
-
-
-class Plan(Deciding):
-    """Rigid jobs to devices and places in a queue, or to leases of time."""
-
-
-class Scale(Deciding):
-    """How many accelerators each elastic job has, or how fast they run."""
 
 
 def fill(demand: Demand, order: Ints, wanted: Ints) -> Ints:
@@ -117,6 +112,8 @@ def fill(demand: Demand, order: Ints, wanted: Ints) -> Ints:
         if c >= 0 and demand.gpus[c] <= free[demand.type[c]]:
             free[demand.type[c]] -= demand.gpus[c]
             chosen[i] = c
+            if not free.any():
+                break
     return chosen
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from mfcp.simulator.policies.base import Keys, Ordering, Skip, View
+from mfcp.simulator.policies.base import Keys, Ordering, Skip, Uses, View
 
 
 class Easy(Ordering):
@@ -14,7 +14,7 @@ class Easy(Ordering):
     """
 
     name: ClassVar[str] = "easy"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    uses: ClassVar[Uses] = ("expected",)
     skip: Skip = "backfill"
 
     def keys(self, view: View) -> Keys:

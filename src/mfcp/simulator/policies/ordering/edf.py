@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class Edf(Ordering):
     """Jobs by their deadline; preemptive."""
 
     name: ClassVar[str] = "edf"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("deadline",)
+    uses: ClassVar[Uses] = ("deadline",)
     preempts: ClassVar[bool] = True
 
     def keys(self, view: View) -> Keys:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.arrays import Floats
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class Gittins(Ordering):
@@ -19,6 +19,7 @@ class Gittins(Ordering):
     """
 
     name: ClassVar[str] = "gittins"
+    uses: ClassVar[Uses] = ("expected",)
     preempts: ClassVar[bool] = True
     levels: int = Field(16, ge=2, description="quantiles of the history at which the index changes")
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class LeastLaxity(Ordering):
     """Jobs by deadline minus the time that they are believed to need still; preemptive."""
 
     name: ClassVar[str] = "least_laxity"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected", "deadline")
+    uses: ClassVar[Uses] = ("expected", "deadline")
     preempts: ClassVar[bool] = True
 
     def keys(self, view: View) -> Keys:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from mfcp.arrays import Floats
-from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
+from mfcp.simulator.policies.base import Instant, Keys, Ordering, Uses, View
 
 
 class Qore(Ordering):
@@ -19,7 +19,7 @@ class Qore(Ordering):
     """
 
     name: ClassVar[str] = "qore"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("deadline",)
+    uses: ClassVar[Uses] = ("deadline",)
     preempts: ClassVar[bool] = True
     asks: ClassVar[bool] = True
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class Qssf(Ordering):
@@ -14,7 +14,7 @@ class Qssf(Ordering):
     """
 
     name: ClassVar[str] = "qssf"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    uses: ClassVar[Uses] = ("expected",)
 
     def keys(self, view: View) -> Keys:
         """By expected service."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class Sjf(Ordering):
     """Jobs by their expected duration; who runs is not stopped."""
 
     name: ClassVar[str] = "sjf"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    uses: ClassVar[Uses] = ("expected",)
 
     def keys(self, view: View) -> Keys:
         """By expected duration."""

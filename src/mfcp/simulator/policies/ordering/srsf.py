@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class Srsf(Ordering):
@@ -16,7 +16,7 @@ class Srsf(Ordering):
     """
 
     name: ClassVar[str] = "srsf"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    uses: ClassVar[Uses] = ("expected",)
     preempts: ClassVar[bool] = True
 
     def keys(self, view: View) -> Keys:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from mfcp.simulator.policies.base import Keys, Ordering, View
+from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class Srtf(Ordering):
     """Jobs by the time that they are believed to need still; preemptive."""
 
     name: ClassVar[str] = "srtf"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    uses: ClassVar[Uses] = ("expected",)
     preempts: ClassVar[bool] = True
 
     def keys(self, view: View) -> Keys:

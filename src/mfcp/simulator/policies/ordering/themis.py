@@ -10,7 +10,7 @@ from pydantic import Field
 from scipy.optimize import brentq
 
 from mfcp.arrays import Floats, Ints
-from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
+from mfcp.simulator.policies.base import Instant, Keys, Ordering, Uses, View
 
 
 class Themis(Ordering):
@@ -22,7 +22,7 @@ class Themis(Ordering):
     """
 
     name: ClassVar[str] = "themis"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    uses: ClassVar[Uses] = ("expected",)
     preempts: ClassVar[bool] = True
     asks: ClassVar[bool] = True
     unit: Literal["seconds", "iterations"] = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,10 +10,11 @@ from pydantic import Field
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from mfcp.arrays import Bools, Ints
-from mfcp.simulator.policies.deciding import Decision, Demand, Plan, fill
+from mfcp.simulator.policies.base import Uses
+from mfcp.simulator.policies.deciding import Deciding, Decision, Demand, fill
 
 
-class Chronus(Plan):
+class Chronus(Deciding):
     """At every lease, an integer program chooses the jobs whose deadlines are met; the rest is filled up.
 
     Gao et al., "Chronus", SoCC 2021: maximise the number of jobs that get the leases they need before their deadline,
@@ -22,7 +23,7 @@ class Chronus(Plan):
     """
 
     name: ClassVar[str] = "chronus"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected", "deadline")
+    uses: ClassVar[Uses] = ("expected", "deadline")
     lease_s: float = Field(1200.0, gt=0, description="seconds that a job keeps its accelerators")
     horizon: int = Field(24, ge=1, description="leases ahead that are planned one by one; what is due later waits")
     limit_s: float = Field(5.0, gt=0, description="seconds for the integer program")

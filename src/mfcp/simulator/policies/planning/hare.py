@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.policies.deciding import Decision, Demand, Plan
+from mfcp.simulator.policies.base import Uses
+from mfcp.simulator.policies.deciding import Deciding, Decision, Demand
 
 
-class Hare(Plan):
+class Hare(Deciding):
     """Least remaining time first, each on as many devices as it has tasks, or on those that are left.
 
     Chen et al., "Hare", HPDC 2022, relaxed fixed-scale synchronisation: the g tasks of a round may follow each other on
@@ -19,7 +20,7 @@ class Hare(Plan):
     """
 
     name: ClassVar[str] = "hare"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    uses: ClassVar[Uses] = ("expected",)
 
     def decide(self, demand: Demand) -> Decision:
         """A list schedule."""

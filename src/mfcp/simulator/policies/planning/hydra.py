@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from mfcp.arrays import Floats, Ints
-from mfcp.simulator.policies.deciding import Decision, Demand, Plan
+from mfcp.simulator.policies.base import Uses
+from mfcp.simulator.policies.deciding import Deciding, Decision, Demand
 
 NODES = 2_000  # of the search: what is best by then is taken
 
 
-class Hydra(Plan):
+class Hydra(Deciding):
     """Queues of devices with the least sum of completion times and `penalty` × tardiness; who runs stays.
 
     Yang et al., "Hydra" (TPDS 2023): objective as there. Up to `exact` waiting jobs by branch and bound, at most
@@ -23,7 +24,7 @@ class Hydra(Plan):
     """
 
     name: ClassVar[str] = "hydra"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    uses: ClassVar[Uses] = ("expected",)
     penalty: float = Field(5.0, ge=0, description="cost of a second late, in seconds of completion time")
     exact: int = Field(6, ge=1, le=10, description="waiting jobs up to which the plan is optimal")
 

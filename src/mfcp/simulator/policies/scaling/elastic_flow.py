@@ -3,28 +3,45 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.compiling import kernel
-from mfcp.simulator.policies.deciding import Decider, Decision, Demand, Scale
+from mfcp.errors import SettingsError
+from mfcp.simulator.policies.base import Uses, View
+from mfcp.simulator.policies.deciding import Decider, Deciding, Decision, Demand
 
 
-class ElasticFlow(Scale):
+class ElasticFlow(Deciding):
     """Minimum satisfactory shares, admission by them, and greedy growth.
 
     Gu et al., "ElasticFlow", ASPLOS 2023, Algorithms 1 and 2. Jobs are planned by deadline: each takes the smallest
     size with which it ends in time on what the plans before it have left free. A new job is taken if all the plans
-    still meet their deadlines. What is free now goes, size by size, where a step costs least accelerator-time.
+    still meet their deadlines. What is free now goes, size by size, where a step costs least accelerator-time. It plans
+    on one type of accelerator.
     """
 
     name: ClassVar[str] = "elastic_flow"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected", "deadline")
+    elastic: ClassVar[bool] = True
+    uses: ClassVar[Uses] = ("expected", "deadline")
 
     strict: bool = Field(False, description="new jobs are taken together or not at all, and a late one keeps them out")
+
+    def check(self, view: View) -> None:
+        """What it uses must be known, and all accelerators of one type.
+
+        Raises:
+            SettingsError: they are not.
+        """
+        super().check(view)
+        if len(view.cluster.types) > 1:
+            raise SettingsError(
+                f"policy '{self.name}' plans on one type of accelerator, and the cluster has "
+                f"{', '.join(view.cluster.types)}; simulate each type apart, or take optimus or edf_widest"
+            )
 
     def admit(self, demand: Demand, new: Bools) -> Bools:
         """One after another, in order of submission."""

@@ -8,10 +8,10 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.arrays import Floats
-from mfcp.simulator.policies.deciding import Decision, Demand, Scale, grow
+from mfcp.simulator.policies.deciding import Deciding, Decision, Demand, grow
 
 
-class Goodput(Scale):
+class Goodput(Deciding):
     """Maximise the power mean of speed-ups over an equal share; a change costs the job its restart.
 
     Qiao et al., "Pollux", OSDI 2021, and Jayaram Subramanya et al., "Sia", SOSP 2023, whose rates are goodputs:
@@ -20,6 +20,7 @@ class Goodput(Scale):
     """
 
     name: ClassVar[str] = "goodput"
+    elastic: ClassVar[bool] = True
     power: float = Field(-1.0, lt=0, description="of the mean; towards -inf it is max-min fair")
     restart_s: float = Field(30.0, ge=0, description="seconds that a change is believed to cost")
     every_s: float = Field(60.0, gt=0, description="seconds between two decisions without an event")
@@ -37,7 +38,7 @@ class Goodput(Scale):
 
     def _speedup(self, demand: Demand) -> Floats:
         """(k, C) rate over that of an equal share, lowered where the job would restart."""
-        share = max(1, int(demand.size[0] / len(demand.job)))
+        share = max(1, int(demand.size.sum() / len(demand.job)))
         near = np.where((demand.gpus <= share) & (demand.rate > 0), demand.rate, 0.0).max(axis=1)
         least = np.where(demand.rate > 0, demand.rate, np.inf).min(axis=1)
         fair = np.where(near > 0, near, least)

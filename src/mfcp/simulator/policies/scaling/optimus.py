@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from mfcp.simulator.policies.deciding import Decision, Demand, Scale, grow
+from mfcp.simulator.policies.base import Uses
+from mfcp.simulator.policies.deciding import Deciding, Decision, Demand, grow
 
 
-class Optimus(Scale):
+class Optimus(Deciding):
     """One accelerator to every job in order of submission, the rest by the largest reduction of time per accelerator.
 
     Peng et al., "Optimus", EuroSys 2018, with the time that is left as every job's loss.
     """
 
     name: ClassVar[str] = "optimus"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    elastic: ClassVar[bool] = True
+    uses: ClassVar[Uses] = ("expected",)
     every_s: float = Field(600.0, gt=0, description="seconds between two decisions without an event")
 
     def decide(self, demand: Demand) -> Decision:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from mfcp.simulator.policies.deciding import Decision, Demand, Scale
+from mfcp.simulator.policies.base import Uses
+from mfcp.simulator.policies.deciding import Deciding, Decision, Demand
 
 
-class PowerFlow(Scale):
+class PowerFlow(Deciding):
     """From nothing, the step of accelerators or frequency that saves most seconds per watt, while the budget lasts.
 
     Gu et al., "PowerFlow" (2023): objective and budget as there, the search is ours. Without watts in the
@@ -18,7 +19,8 @@ class PowerFlow(Scale):
     """
 
     name: ClassVar[str] = "powerflow"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("expected",)
+    elastic: ClassVar[bool] = True
+    uses: ClassVar[Uses] = ("expected",)
     budget_w: float = Field(np.inf, gt=0, description="watts of all accelerators together")
     every_s: float = Field(600.0, gt=0, description="seconds between two decisions without an event")
 

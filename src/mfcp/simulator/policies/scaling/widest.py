@@ -7,14 +7,16 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from mfcp.simulator.policies.deciding import Decision, Demand, Scale
+from mfcp.simulator.policies.base import Uses
+from mfcp.simulator.policies.deciding import Deciding, Decision, Demand
 
 
-class Widest(Scale):
+class Widest(Deciding):
     """Jobs by their deadline, each as wide as is of use: earliest deadline first, elastic."""
 
     name: ClassVar[str] = "edf_widest"
-    uses: ClassVar[tuple[Literal["expected", "deadline"], ...]] = ("deadline",)
+    elastic: ClassVar[bool] = True
+    uses: ClassVar[Uses] = ("deadline",)
     by: Literal["rate", "size"] = Field("rate", description="the fastest way to run that is free, or the largest")
 
     def decide(self, demand: Demand) -> Decision:

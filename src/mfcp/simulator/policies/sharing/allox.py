@@ -9,7 +9,7 @@ from pydantic import Field
 from scipy.optimize import linear_sum_assignment
 
 from mfcp.arrays import Floats
-from mfcp.simulator.policies.base import Moment, Shares
+from mfcp.simulator.policies.base import Moment, Shares, Uses
 
 
 class Allox(Shares):
@@ -21,6 +21,7 @@ class Allox(Shares):
     """
 
     name: ClassVar[str] = "allox"
+    uses: ClassVar[Uses] = ("expected",)
     alpha: float = Field(1.0, gt=0, le=1, description="part of the waiting jobs that is planned, the oldest")
 
     def solve(self, moment: Moment) -> Floats:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mfcp.arrays import Floats
-from mfcp.simulator.policies.base import Moment, Shares
+from mfcp.simulator.policies.base import Moment, Shares, Uses
 from mfcp.simulator.policies.programs import ShareProgram
 
 
@@ -20,6 +20,7 @@ class FinishTime(Shares):
     """
 
     name: ClassVar[str] = "finish_time"
+    uses: ClassVar[Uses] = ("expected",)
 
     def solve(self, moment: Moment) -> Floats:
         """One conic program."""
@@ -30,6 +31,7 @@ class BlindFinishTime(Shares):
     """The same, with the speed on the first type for all types."""
 
     name: ClassVar[str] = "finish_time_blind"
+    uses: ClassVar[Uses] = ("expected",)
     blind: ClassVar[bool] = True
 
     def solve(self, moment: Moment) -> Floats:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from mfcp.arrays import Floats
-from mfcp.simulator.policies.base import Moment, Shares
+from mfcp.simulator.policies.base import Moment, Shares, Uses
 from mfcp.simulator.policies.programs import ShareProgram
 from mfcp.simulator.policies.sharing.max_min import most_level
 
@@ -30,6 +30,7 @@ class LeastMakespan(Shares):
     """
 
     name: ClassVar[str] = "least_makespan"
+    uses: ClassVar[Uses] = ("expected",)
 
     def solve(self, moment: Moment) -> Floats:
         """One linear program."""

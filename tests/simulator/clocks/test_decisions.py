@@ -1,23 +1,23 @@
-"""The clock of slots."""
+"""The clock of decisions."""
 
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from mfcp.errors import DataError, SolverError
+from mfcp.errors import SolverError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
-from mfcp.simulator.policies.deciding import Decision, Scale
+from mfcp.simulator.policies.deciding import Deciding, Decision
 from mfcp.simulator.semantics import Slots
 from mfcp.simulator.simulation import import_policies, simulate
 
 import_policies()
 
 
-class Scripted(Scale):
+class Scripted(Deciding):
     """Gives the first job a size by the time, in units of 10 s."""
 
     name: ClassVar[str] = ""
@@ -68,7 +68,8 @@ def test_a_policy_that_breaks_the_rules_is_named(sizes, why):
         simulate(one(40), Cluster.parse("1"), Scripted(sizes=sizes), configurations=WAYS)
 
 
-def test_failures_are_refused():
-    jobs = Jobs.simple(np.zeros(1), np.ones(1), np.ones(1), success=np.array([0.5]))
-    with pytest.raises(DataError, match="cannot change their size"):
-        simulate(jobs, Cluster.parse("1"), Policy.build("optimus"))
+def test_a_failed_attempt_starts_again_and_is_given_up_in_the_end():
+    jobs = Jobs.simple(np.zeros(1), np.ones(1), np.full(1, 100.0), success=np.full(1, 1e-9))
+    outcome = simulate(jobs, Cluster.parse("1"), Policy.build("optimus"), retries=1)
+    assert outcome.log["event"].tolist() == ["submitted", "started", "failed", "started", "given_up"]
+    assert outcome.lost[0] == pytest.approx(outcome.held[0])

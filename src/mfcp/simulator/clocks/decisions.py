@@ -1,0 +1,139 @@
+"""The clock of decisions: at every event, or once in a slot, a policy chooses how each job runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mfcp.arrays import Bools, Floats, Ints
+from mfcp.errors import SolverError
+from mfcp.simulator.configurations import Configurations
+from mfcp.simulator.course import Course
+from mfcp.simulator.kernels.books import DECLINED, RESIZED, STARTED, STOPPED
+from mfcp.simulator.outcome import Outcome
+from mfcp.simulator.policies.deciding import Deciding, Demand
+from mfcp.simulator.semantics import Slots
+
+
+def run_decisions(course: Course, policy: Deciding, semantics: Slots, ways: Configurations) -> Outcome:
+    """Run all jobs to their end; see `mfcp.simulator.simulation.simulate`.
+
+    Raises:
+        SolverError: the policy exceeds the cluster, chooses what a job cannot run, or lets everybody wait for ever.
+    """
+    run = _Decisions(course, policy, semantics, ways)
+    while run.step():
+        pass
+    return course.outcome({"decisions": run.decisions})
+
+
+class _Decisions:
+    """What decisions need besides the course.
+
+    Attributes:
+        active: (n,) whether a job has come and not gone; chosen: (n,) its configuration, -1 if it does not run.
+        charge: (n,) seconds still to pass without progress.
+        used: (n, C) layouts of each job since the last restart.
+    """
+
+    def __init__(self, course: Course, policy: Deciding, semantics: Slots, ways: Configurations) -> None:
+        n = len(course.jobs.id)
+        self.course, self.policy, self.terms, self.ways, self.decider = course, policy, semantics, ways, policy.start()
+        self.active, self.chosen, self.charge = np.zeros(n, bool), np.full(n, -1), np.zeros(n)
+        self.used = np.zeros(ways.rate.shape, bool)
+        self.last, self.wake, self.decisions = -np.inf, np.inf, 0
+
+    def step(self) -> bool:
+        """To the next event, and decide; whether anything is left to happen."""
+        course, running = self.course, np.flatnonzero(self.chosen >= 0)
+        rest = course.left[running] - course.goal[running]
+        ends = course.now + self.charge[running] + rest / self.pace(running)
+        event = min(course.next_arrival(), ends.min(initial=np.inf), self.wake)
+        if event == np.inf:
+            if self.active.any():
+                raise SolverError(f"policy '{self.policy.name}' lets jobs wait and asks for no further decision")
+            return False
+        self.pass_time(max(event, self.last + self.terms.slot_s, course.now), running, ends)
+        new = course.arrive()
+        self.active[new] = True
+        self.decide(new)
+        return True
+
+    def pace(self, rows: Ints) -> Floats:
+        """(k,) iterations per second where the jobs run."""
+        rate: Floats = self.ways.rate[rows, self.chosen[rows]]
+        return rate
+
+    def pass_time(self, now: float, running: Ints, ends: Floats) -> None:
+        """Every job goes on until now, or to its end before."""
+        course, ways, way = self.course, self.ways, self.chosen[running]
+        until = np.minimum(ends, now) - course.now
+        gpus = ways.gpus[way]
+        course.executed[running] += until
+        course.held[running] += until * gpus
+        course.joules[running] += until * ways.watts[way]
+        progress = np.maximum(until - self.charge[running], 0.0) * self.pace(running)
+        self.charge[running] = np.maximum(self.charge[running] - until, 0.0)
+        course.left[running] = np.maximum(course.left[running] - progress, course.goal[running])
+        over = ends <= now
+        rows = running[over]
+        again = course.end(rows, ends[over], gpus[over], ways.type[way[over]])
+        self.chosen[rows], self.active[rows] = -1, again
+        course.now = now
+
+    def decide(self, new: Ints) -> None:
+        """Ask the policy whom to admit and how all run."""
+        course, active = self.course, np.flatnonzero(self.active)
+        self.last, self.wake = course.now, np.inf
+        if len(active) == 0:
+            return
+        self.decisions += 1
+        demand = self.demand(active)
+        fresh = np.isin(active, new)
+        admitted = ~fresh | self.decider.admit(demand, fresh)
+        declined = active[~admitted]
+        self.active[declined] = False
+        course.tale.tell(course.now, declined, DECLINED, course.jobs.gpus[declined], -1)
+        if not admitted.any():
+            return
+        decision = self.decider.decide(demand.rows(admitted))
+        self.wake = decision.wake if decision.wake > course.now else np.inf
+        self.apply(active[admitted], decision.chosen)
+
+    def demand(self, active: Ints) -> Demand:
+        """What the policy sees."""
+        course, jobs, ways = self.course, self.course.jobs, self.ways
+        return Demand(
+            course.now, active, jobs.submit[active], jobs.deadline[active], jobs.gpus[active],
+            course.believed_left(active), course.executed[active], self.chosen[active], ways.rate[active], ways.gpus,
+            ways.type, ways.watts, course.cluster.by_type,
+        )  # fmt: skip
+
+    def apply(self, rows: Ints, chosen: Ints) -> None:
+        """Start, change and stop; charge whoever starts or changes."""
+        course, ways, runs = self.course, self.ways, chosen >= 0
+        held = np.bincount(ways.type[chosen[runs]], ways.gpus[chosen[runs]], len(course.cluster.types))
+        if (held > course.cluster.by_type).any() or (ways.rate[rows[runs], chosen[runs]] <= 0).any():
+            raise SolverError(f"policy '{self.policy.name}' gives more than there is, or what a job cannot run on")
+        before = self.chosen[rows]
+        changed, was = (chosen != before) & runs, before >= 0
+        off, resized, on = was & ~runs, changed & was, changed & ~was
+        for event, mask, way in ((STOPPED, off, before), (RESIZED, resized, chosen), (STARTED, on, chosen)):
+            course.tale.tell(course.now, rows[mask], event, ways.gpus[way[mask]], ways.type[way[mask]])
+        course.stops[rows[off]] += 1
+        self.chosen[rows] = chosen
+        self.bill(rows, chosen, changed, runs)
+        course.begin(rows[on])
+
+    def bill(self, rows: Ints, chosen: Ints, changed: Bools, runs: Bools) -> None:
+        """Seconds without progress of those who start, change, or just run, as the semantics say."""
+        terms, gpus = self.terms, np.where(runs, self.ways.gpus[chosen], 1)
+        restart = terms.restart_every > 0 and self.decisions % terms.restart_every == 0
+        if restart:
+            self.used[:] = False
+        new = ~self.used[rows, chosen]
+        self.used[rows[runs], chosen[runs]] = True
+        cost = terms.charge_s + np.where(new, terms.per_doubling_s * (np.log2(gpus) + 1) + restart * terms.restart_s, 0)
+        if terms.charge == "every decision":
+            self.charge[rows] = np.where(runs, cost, 0.0)
+        else:
+            self.charge[rows] = np.where(changed, cost, np.where(runs, self.charge[rows], 0.0))

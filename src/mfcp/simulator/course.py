@@ -1,0 +1,93 @@
+"""The course of jobs under a clock of Python: what is true and believed of them, the books on them, and the log."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mfcp.arrays import Bools, Floats, Ints
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.happenings import Tale
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.kernels.books import FAILED, FINISHED, GIVEN_UP, SUBMITTED
+from mfcp.simulator.outcome import Outcome
+
+
+class Course:
+    """n jobs on a cluster.
+
+    Args:
+        jobs, cluster: what runs where.
+        expected: (n,) seconds that jobs are believed to take; NaN where unknown.
+        fails: (n, attempts) part of the iterations that is left when an attempt fails; negative where it succeeds.
+
+    Attributes:
+        more: (n,) iterations that the belief adds to the true ones; NaN where unknown.
+        left: (n,) iterations of the present attempt; goal: (n,) those at which it ends.
+        executed: (n,) seconds on accelerators; held: (n,) accelerator-seconds; joules: (n,).
+        started, finished: (n,) seconds, NaN before; stops: (n,) how often it was taken off; lost: (n,) accelerator-
+            seconds of failed attempts.
+        now: seconds; arrived: how many jobs have been submitted.
+        tale: the log.
+    """
+
+    def __init__(self, jobs: Jobs, cluster: Cluster, expected: Floats, fails: Floats) -> None:
+        n = len(jobs.id)
+        self.jobs, self.cluster = jobs, cluster
+        self.more = (expected - jobs.duration) / jobs.step
+        self.left, self.attempt = jobs.iterations.astype(float), np.zeros(n, np.int64)
+        self._fails = np.column_stack([fails, np.full(n, -1.0)])
+        self.goal = self._goal(np.arange(n))
+        self.executed, self.held, self.joules, self.lost, self._before = (np.zeros(n) for _ in range(5))
+        self.started, self.finished, self.stops = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64)
+        self.now, self.arrived, self.tale = 0.0, 0, Tale()
+
+    def arrive(self) -> Ints:
+        """Jobs that have been submitted since the last call."""
+        first = self.arrived
+        self.arrived = int(np.searchsorted(self.jobs.submit, self.now, side="right"))
+        rows = np.arange(first, self.arrived)
+        self.tale.tell(self.jobs.submit[rows], rows, SUBMITTED, self.jobs.gpus[rows], -1)
+        return rows
+
+    def next_arrival(self) -> float:
+        """Seconds; infinite if none is to come."""
+        return float(self.jobs.submit[self.arrived]) if self.arrived < len(self.jobs.id) else np.inf
+
+    def believed_left(self, rows: Ints) -> Floats:
+        """(k,) iterations; of a job that outlives the belief, a hundredth of the whole. NaN where unknown."""
+        left, total = self.left[rows] + self.more[rows], self.jobs.iterations[rows] + self.more[rows]
+        return np.where(left <= 1e-9 * total, 0.01 * total, left)
+
+    def begin(self, rows: Ints) -> None:
+        """Jobs run now; the first time counts."""
+        self.started[rows] = np.where(np.isnan(self.started[rows]), self.now, self.started[rows])
+
+    def end(self, rows: Ints, times: Floats, gpus: Ints, node: Ints) -> Bools:
+        """The present attempts of jobs end.
+
+        Returns:
+            (k,) whether a job has to be tried again.
+        """
+        tries, attempt = self._fails.shape[1] - 1, self.attempt[rows]
+        failed = self._fails[rows, attempt] >= 0
+        again = failed & (attempt + 1 < tries)
+        for event, mask in ((FINISHED, ~failed), (FAILED, again), (GIVEN_UP, failed & ~again)):
+            self.tale.tell(times[mask], rows[mask], event, gpus[mask], node[mask])
+        self.finished[rows[~failed]] = times[~failed]
+        self.left[rows] = np.where(failed, self.jobs.iterations[rows], 0.0)
+        self.lost[rows] += np.where(failed, self.held[rows] - self._before[rows], 0.0)
+        self._before[rows] = self.held[rows]
+        self.attempt[rows] += failed
+        self.goal[rows] = self._goal(rows)
+        return np.asarray(again)
+
+    def outcome(self, work: dict[str, int]) -> Outcome:
+        """What has come of it; `work` is how much was done."""
+        return Outcome(
+            self.jobs, self.cluster, self.started, self.finished, self.executed, self.held, self.lost, self.stops,
+            self.tale.frame(), work, self.joules,
+        )  # fmt: skip
+
+    def _goal(self, rows: Ints) -> Floats:
+        part = self._fails[rows, self.attempt[rows]]
+        return np.asarray(np.maximum(part, 0.0) * self.jobs.iterations[rows])

@@ -1,0 +1,140 @@
+"""What compiled kernels read and write: jobs, nodes, the rules of the clock, the log."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mfcp.arrays import Floats, Ints
+
+ABSENT, WAITING, RUNNING, DONE = 0, 1, 2, 3
+NONE = -1
+
+ANY, NOBODY, BACKFILL = 0, 1, 2  # who may pass a job that does not fit
+FIRST, BEST, FASTEST = 0, 1, 2  # which node of those with room
+
+JOB = np.dtype([
+    ("submit", "f8"), ("duration", "f8"), ("overhead", "f8"), ("value", "f8"), ("weight", "f8"), ("more", "f8"),
+    ("left", "f8"), ("executed", "f8"), ("since", "f8"), ("charge", "f8"), ("pace", "f8"), ("end", "f8"),
+    ("next_at", "f8"), ("started", "f8"), ("finished", "f8"), ("lost", "f8"), ("key", "f8"), ("due", "f8"),
+    ("gpus", "i4"), ("kind", "i4"), ("level", "i4"), ("attempt", "i4"), ("status", "i4"), ("stops", "i4"),
+    ("place", "i4"), ("cell", "i4"), ("mark", "i4"),
+], align=True)  # fmt: skip
+"""A job, in seconds and accelerators.
+
+`submit`, `duration` (at speed 1), `overhead` and `gpus` are true of it; `value` and `weight` make its key (see
+`mfcp.simulator.policies.base.Keys`); `more` is what the policy believes it needs beyond its true duration, NaN if it
+does not know. `left` of the present attempt at speed 1; `executed` on accelerators, charges included; `since` when
+progress was last added; `charge` still to pass without progress; `pace` seconds for a second of progress; `end` of the
+attempt; `next_at`, when something happens to the job; `lost` accelerator-seconds of failed attempts; `key` as it was
+last computed; `due`, the believed end. `kind`: jobs of a kind ask for the same accelerators and run on the same types.
+`stops`, how often it was taken off; `place` in the heap of running jobs; `cell`, the first of what it holds; `mark`, of
+the decision under way.
+"""
+NODE = np.dtype([("size", "i4"), ("type", "i4"), ("free", "i4"), ("open", "i4")], align=True)
+"""Accelerators of a node: all, free now, and free or held by a job that has not kept its place yet in this decision."""
+KIND = np.dtype([("first", "i8"), ("root", "i8"), ("waiting", "i8"), ("need", "i8"), ("blocked", "i8")])
+"""Jobs that ask for the same: where they begin in QUEUE and in the tree, how many wait, how many accelerators they ask
+for, and whether the decision under way has found no place for one."""
+ROW = np.dtype([("time", "f8"), ("job", "i4"), ("gpus", "i4"), ("node", "i4"), ("event", "i1")])
+"""A row of the log."""
+
+
+class Terms(NamedTuple):
+    """The semantics of a clock of events and what a policy fixes, as numbers; see `mfcp.simulator.semantics`.
+
+    Attributes:
+        limits: (L,) accelerator-seconds of attained service at which a job changes its level.
+        rank: (L + 1,) of each level.
+    """
+
+    preempts: bool
+    charges_every_event: bool
+    first_is_free: bool
+    end_has_charge: bool
+    whole_limits: bool
+    demoted_last: bool
+    running_first: bool
+    by_submission: bool
+    sticky: bool
+    skip: int
+    fit: int
+    limits: Floats
+    rank: Floats
+
+
+class Books(NamedTuple):
+    """Where n jobs of k kinds are, on L nodes. Few arrays, because each costs seconds of compilation.
+
+    Attributes:
+        jobs: (n,) `JOB`; nodes: (L,) `NODE`; kinds: (k + 1,) `KIND`, the last of them empty; log: (capacity,) `ROW`.
+        speed: (n, K) by type of accelerator; 0 where a job does not run.
+        fails: (n, attempts) seconds that are left when an attempt fails, at speed 1; negative where it succeeds.
+        lists: (4, n) of jobs: BY_TIME, those that run, a heap by `next_at`; QUEUE, the jobs of each kind, whose order
+            its user fixes; SOME and OTHERS, room for two more.
+        tree: of the jobs of each kind; what it holds its user says.
+        cells: (C, 3) node, accelerators, next cell.
+        clock: (1,) now; counts: (COUNTS,).
+    """
+
+    jobs: Any
+    nodes: Any
+    kinds: Any
+    log: Any
+    speed: Floats
+    fails: Floats
+    lists: Any
+    tree: Floats
+    cells: Any
+    clock: Floats
+    counts: Ints
+
+
+BY_TIME, QUEUE, SOME, OTHERS = range(4)
+HEAPED, ARRIVED, FREE_CELL, LISTED, QUEUED, LOGGED, EVENTS, HEAP_STEPS, LOOKS, COUNTS = range(10)
+"""Places of `counts`: jobs that run, that have arrived; the first unused cell; jobs of a list that is kept, that wait;
+rows of the log; and how much was done: events, steps in heaps, jobs that decisions looked at."""
+
+SUBMITTED, STARTED, STOPPED, MOVED, RESIZED, DEMOTED, FAILED, FINISHED, GIVEN_UP, DECLINED = range(10)
+HAPPENINGS = (
+    "submitted", "started", "stopped", "moved", "resized", "demoted", "failed", "finished", "given_up", "declined",
+)  # fmt: skip
+"""All that a log can tell, by its number; `mfcp.simulator.log` says what each means for what a job holds."""
+
+
+def fresh_books(jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Floats, rows: int) -> Books:
+    """Nothing has arrived.
+
+    Args:
+        jobs: (n,) `JOB`, of which what is true and the keys are filled in.
+        sizes, types: (L,) of the nodes.
+        speed, fails: see `Books`.
+        rows: room in the log.
+    """
+    n = len(jobs)
+    demand = np.column_stack([jobs["gpus"], speed > 0])
+    _, one, kind = np.unique(demand, axis=0, return_index=True, return_inverse=True)
+    jobs["kind"], jobs["left"] = kind.ravel(), jobs["duration"]
+    jobs["place"] = jobs["cell"] = NONE
+    for name in ("end", "next_at", "started", "finished"):
+        jobs[name] = np.nan
+    count = np.bincount(jobs["kind"], minlength=len(one))
+    nodes, kinds = np.zeros(len(sizes), NODE), np.zeros(len(one) + 1, KIND)
+    nodes["size"], nodes["type"], nodes["free"] = sizes, types, sizes
+    kinds["first"][1:] = np.cumsum(count)
+    kinds["root"][1:] = np.cumsum(2 * 2 ** np.ceil(np.log2(count)).astype(np.int64))
+    kinds["need"][:-1] = jobs["gpus"][one]
+    cells = np.full((2 * int(sizes.sum()) + 1, 3), NONE, np.int32)  # twice as many are in use while jobs move
+    cells[:-1, 2] = np.arange(1, len(cells))
+    return Books(
+        jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, np.zeros((4, n), np.int32), np.empty(0), cells,
+        np.zeros(1), np.zeros(COUNTS, np.int64),
+    )  # fmt: skip
+
+
+def longer_log(books: Books) -> Books:
+    """The same with twice the room for the log."""
+    log = np.empty(2 * len(books.log), ROW)
+    log[: len(books.log)] = books.log
+    return books._replace(log=log)

@@ -1,0 +1,258 @@
+# mypy: allow-untyped-decorators
+"""What happens to jobs at an instant: ends, failures and demotions, then submissions; and how jobs start and stop.
+
+Progress is added only when a job stops, or where the rules charge every running job at every event.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mfcp.compiling import uncounted
+from mfcp.simulator.kernels.allocation import release
+from mfcp.simulator.kernels.books import (
+    ARRIVED,
+    BY_TIME,
+    DEMOTED,
+    DONE,
+    EVENTS,
+    FAILED,
+    FINISHED,
+    GIVEN_UP,
+    HEAPED,
+    LOGGED,
+    MOVED,
+    NONE,
+    OTHERS,
+    QUEUED,
+    RUNNING,
+    STARTED,
+    STOPPED,
+    SUBMITTED,
+    WAITING,
+    Books,
+    Terms,
+)
+from mfcp.simulator.kernels.heap import put, take
+
+FINISHED_ALL, LOG_FULL, ASKS = -1, -2, -3
+GRID = 2.0**20  # of a second
+
+
+@uncounted
+def happen(books: Books, rules: Terms) -> int:
+    """Go to the next instant: what ends, fails, is demoted or submitted then.
+
+    What falls within some rounding errors of each other is one instant.
+
+    Returns:
+        How many jobs are to be queued now, the first of `others`; or FINISHED_ALL; or LOG_FULL: nothing has happened
+        yet, give a longer log.
+    """
+    jobs, counts = books.jobs, books.counts
+    now = np.inf
+    if counts[HEAPED] > 0:
+        now = jobs[books.lists[BY_TIME, 0]].next_at
+    if counts[ARRIVED] < len(jobs):
+        now = min(now, jobs[counts[ARRIVED]].submit)
+    if now == np.inf:
+        return FINISHED_ALL
+    slack = 1e-9 + 1e-13 * now
+    arriving = counts[ARRIVED]
+    while arriving < len(jobs) and jobs[arriving].submit <= now + slack:
+        now = max(now, jobs[arriving].submit)
+        arriving += 1
+    if counts[LOGGED] + 4 * (arriving - counts[ARRIVED] + counts[QUEUED] + counts[HEAPED]) + 8 > len(books.log):
+        return LOG_FULL
+    books.clock[0] = now
+    counts[EVENTS] += 1
+    new = 0
+    while counts[HEAPED] > 0 and jobs[books.lists[BY_TIME, 0]].next_at <= now + slack:
+        job = books.lists[BY_TIME, 0]
+        take(books, job)
+        if jobs[job].end <= now + slack:
+            if _end(books, job):
+                books.lists[OTHERS, new] = job
+                new += 1
+        else:
+            add_progress(books, job)
+            _demote(books, rules, job, True)
+            plan(books, rules, job)
+            put(books, job)
+    if rules.charges_every_event:
+        for position in range(counts[HEAPED]):
+            add_progress(books, books.lists[BY_TIME, position])
+            _demote(books, rules, books.lists[BY_TIME, position], False)
+    while counts[ARRIVED] < arriving:
+        job = counts[ARRIVED]
+        counts[ARRIVED] += 1
+        write(books, job, SUBMITTED)
+        jobs[job].status = WAITING
+        books.lists[OTHERS, new] = job
+        new += 1
+    return new
+
+
+@uncounted
+def write(books: Books, job: int, event: int) -> None:
+    """A row of the log."""
+    row = books.log[books.counts[LOGGED]]
+    books.counts[LOGGED] += 1
+    row.time = books.clock[0]
+    row.job = job
+    row.event = event
+    row.gpus = books.jobs[job].gpus
+    cell = books.jobs[job].cell
+    row.node = books.cells[cell, 0] if cell != NONE else NONE
+
+
+@uncounted
+def add_progress(books: Books, job: int) -> None:
+    """What a running job has done since it was last looked at."""
+    row, elapsed = books.jobs[job], books.clock[0] - books.jobs[job].since
+    row.executed += elapsed
+    row.left -= max(elapsed - row.charge, 0.0) / row.pace
+    row.charge = max(row.charge - elapsed, 0.0)
+    row.since = books.clock[0]
+
+
+@uncounted
+def believed(books: Books, job: int) -> float:
+    """Seconds at speed 1 that the policy believes to be left; NaN if it does not know."""
+    row = books.jobs[job]
+    left = row.left + row.more
+    if row.status == RUNNING:
+        left -= max(books.clock[0] - row.since - row.charge, 0.0) / row.pace
+    return float(left if left > 0 or np.isnan(left) else 0.0)
+
+
+@uncounted
+def set_key(books: Books, job: int) -> None:
+    """A job's key now. Times are put on a fine grid, so that what is equal is not told apart by rounding."""
+    row = books.jobs[job]
+    row.key = row.value
+    if row.weight != 0:
+        row.key = np.floor((row.value + row.weight * believed(books, job)) * GRID + 0.5) / GRID
+
+
+@uncounted
+def before(books: Books, rules: Terms, job: int, other: int) -> bool:
+    """Whether a job comes before another: by rank of the level, key, submission."""
+    first, second = rules.rank[books.jobs[job].level], rules.rank[books.jobs[other].level]
+    if first != second:
+        return bool(first < second)
+    if books.jobs[job].key != books.jobs[other].key:
+        return bool(books.jobs[job].key < books.jobs[other].key)
+    return bool(job < other)
+
+
+@uncounted
+def _demote(books: Books, rules: Terms, job: int, forced: bool) -> None:
+    """Levels by attained service.
+
+    Args:
+        forced: it was planned that the job leaves its level now, even if rounding left the service just short.
+    """
+    row, level = books.jobs[job], books.jobs[job].level
+    while level < len(rules.limits) and (forced or row.executed * row.gpus >= rules.limits[level]):
+        level += 1
+        forced = False
+    if level > row.level:
+        row.level = level
+        row.mark = NONE
+        write(books, job, DEMOTED)
+
+
+@uncounted
+def _end(books: Books, job: int) -> bool:
+    """The end of an attempt: the job is done, given up, or waits for the next; whether it waits."""
+    row = books.jobs[job]
+    row.executed += books.clock[0] - row.since
+    attempt, attempts = row.attempt, books.fails.shape[1]
+    if attempt >= attempts or books.fails[job, attempt] < 0:
+        write(books, job, FINISHED)
+        release(books, job)
+        row.status = DONE
+        row.finished = books.clock[0]
+        row.left = 0.0
+        return False
+    last = attempt + 1 >= attempts
+    write(books, job, GIVEN_UP if last else FAILED)
+    release(books, job)
+    row.attempt = attempt + 1
+    row.lost += (row.duration - books.fails[job, attempt]) * row.pace * row.gpus
+    row.left = row.duration
+    if last:
+        row.status = DONE
+    else:
+        row.status = WAITING
+    return not last
+
+
+@uncounted
+def start(books: Books, rules: Terms, job: int) -> None:
+    """A placed job, which is not queued any more, runs."""
+    books.counts[QUEUED] -= 1
+    _run(books, rules, job)
+    write(books, job, STARTED)
+
+
+@uncounted
+def move(books: Books, rules: Terms, job: int) -> None:
+    """A running job has been placed elsewhere."""
+    add_progress(books, job)
+    _run(books, rules, job)
+    write(books, job, MOVED)
+
+
+@uncounted
+def _run(books: Books, rules: Terms, job: int) -> None:
+    row, cell, slowest = books.jobs[job], books.jobs[job].cell, np.inf
+    while cell != NONE:
+        slowest = min(slowest, books.speed[job, books.nodes[books.cells[cell, 0]].type])
+        cell = books.cells[cell, 2]
+    row.pace = 1.0 / slowest
+    row.since = books.clock[0]
+    row.charge = 0.0 if np.isnan(row.started) and rules.first_is_free else row.overhead
+    if np.isnan(row.started):
+        row.started = books.clock[0]
+    row.status = RUNNING
+    plan(books, rules, job)
+    put(books, job)
+
+
+@uncounted
+def stop(books: Books, job: int) -> None:
+    """A running job, which has given back what it held, waits; to be queued again."""
+    row = books.jobs[job]
+    add_progress(books, job)
+    take(books, job)
+    write(books, job, STOPPED)
+    row.status = WAITING
+    row.stops += 1
+
+
+@uncounted
+def plan(books: Books, rules: Terms, job: int) -> None:
+    """When a running job ends or reaches the limit of its level, if nothing else happens to it."""
+    row, now = books.jobs[job], books.clock[0]
+    left = row.left
+    if row.attempt < books.fails.shape[1] and books.fails[job, row.attempt] >= 0:
+        left -= books.fails[job, row.attempt]
+    row.end = now + left * row.pace
+    if rules.end_has_charge:
+        row.end += row.charge
+    row.next_at = row.end
+    if row.level < len(rules.limits):
+        seconds = rules.limits[row.level] / row.gpus
+        if rules.whole_limits:
+            seconds = np.ceil(seconds)
+        row.next_at = min(row.end, max((seconds - row.executed) + now, now))
+
+
+@uncounted
+def charge_all(books: Books) -> None:
+    """Every running job is charged for what has happened."""
+    for position in range(books.counts[HEAPED]):
+        row = books.jobs[books.lists[BY_TIME, position]]
+        row.charge = row.overhead

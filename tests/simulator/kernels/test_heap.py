@@ -1,0 +1,32 @@
+"""The indexed heap against a sorted list."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mfcp.simulator.kernels.books import BY_TIME, HEAPED, JOB, NONE, fresh_books
+from mfcp.simulator.kernels.heap import put, take
+
+
+def fresh(n):
+    return fresh_books(np.zeros(n, JOB), np.ones(1, int), np.zeros(1, int), np.ones((n, 1)), np.empty((n, 0)), 1)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20), st.booleans()), max_size=60))
+def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps):
+    books, held = fresh(10), {}
+    for job, time, leaves in steps:
+        if leaves:
+            take(books, job)
+            held.pop(job, None)
+        else:
+            books.jobs[job]["next_at"] = time
+            put(books, job)
+            held[job] = time
+        running = books.lists[BY_TIME, : books.counts[HEAPED]]
+        assert sorted(running) == sorted(held)
+        assert books.jobs["place"][running].tolist() == list(range(len(running)))
+        assert all(books.jobs[job]["place"] == NONE for job in range(10) if job not in held)
+        if held:
+            assert books.jobs[running[0]]["next_at"] == min(held.values())
