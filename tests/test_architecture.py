@@ -60,8 +60,7 @@ def test_a_family_s_base_and_members_are_where_the_page_says(what: str, folder: 
 
 def test_the_page_tells_of_every_family_that_has_a_folder() -> None:
     assert {base for _, _, base, _ in FAMILIES} == {
-        "Plan",
-        "Scale",
+        "Deciding",
         "Placement",
         "Predictor",
         "Forecaster",

@@ -113,15 +113,15 @@ def test_a_module_that_cannot_be_compiled_says_why(tmp_path: Path) -> None:
 
 
 def test_an_edit_of_what_a_kernel_of_the_simulator_imports_has_it_compiled_again() -> None:
-    """Its clocks lie in one folder, whose name changes with any of their sources, constants of `state` included."""
-    from mfcp.simulator.clocks import allocation, events
+    """Its clocks lie in one folder, whose name changes with any of their sources, constants of `books` included."""
+    from mfcp.simulator.kernels import allocation, queueing
 
-    folders = [Path(kernel._cache.cache_path).parent for kernel in (events.run, allocation.fit)]
+    folders = [Path(kernel._cache.cache_path).parent for kernel in (queueing.run, allocation.fit)]
     assert folders[0] == folders[1]
     source = Path(compiling.__file__).parent
     asked = [compiling._folder.__wrapped__("simulator")]
-    for name in ("state", "allocation", "events"):
-        path = source / "simulator" / "clocks" / f"{name}.py"
+    for name in ("books", "allocation", "queueing"):
+        path = source / "simulator" / "kernels" / f"{name}.py"
         with pytest.MonkeyPatch.context() as patch:
             plain = Path.read_bytes
             patch.setattr(Path, "read_bytes", lambda own, path=path, plain=plain: plain(own) + b"#" * (own == path))
