@@ -47,9 +47,10 @@ LAYERS = {
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
         {"cluster", "jobs", "kernels", "placement", "semantics"},
-        {"beliefs", "configurations", "happenings", "traces"},
+        {"beliefs", "configurations", "event_log", "traces"},
         {"outcome"},
-        {"course", "policies"},
+        {"policies"},
+        {"course"},
         {"clocks", "comparing", "explaining"},
         {"simulation", "timeline"},
     ),

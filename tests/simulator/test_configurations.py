@@ -1,12 +1,16 @@
 """The ways in which jobs can run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from mfcp.errors import DataError
+from mfcp.errors import DataError, SettingsError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.simulation import import_policies, simulate
 
 JOBS = Jobs.simple(np.zeros(2), np.array([1, 3]), np.array([10.0, 20.0]))
 
@@ -34,3 +38,17 @@ def test_power_above_idle_follows_the_cube_of_the_frequency():
 def test_a_job_that_runs_nowhere_is_named():
     with pytest.raises(DataError, match="job 1 has no configuration"):
         Configurations(np.array([1]), np.array([0]), np.array([[1.0], [0.0]]), np.zeros(1))
+
+
+def test_elastic_jobs_use_every_type_of_accelerator():
+    jobs, cluster = Jobs.simple(np.zeros(2), np.ones(2), np.full(2, 100.0)), Cluster.parse("v100:4,k80:64")
+    ways = Configurations.elastic(jobs, cluster, np.array([[1.0, 0.5], [1.0, 0.0]]))
+    assert [ways.gpus[ways.type == kind].max() for kind in (0, 1)] == [4, 64]
+    alone = (ways.gpus == 1).nonzero()[0]
+    assert ways.rate[:, alone].tolist() == [[0.01, 0.005], [0.01, 0.0]]
+    import_policies()
+    many = Jobs.simple(np.zeros(8), np.ones(8), np.full(8, 100.0))
+    log = simulate(many, cluster, Policy.build("optimus")).log
+    assert set(log.loc[log["event"] == "started", "node"]) == {0, 1}
+    with pytest.raises(SettingsError, match="plans on one type of accelerator, and the cluster has v100, k80"):
+        simulate(replace(jobs, deadline=np.full(2, 1e4)), cluster, Policy.build("elastic_flow"))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mfcp.simulator.cluster import Cluster
-from mfcp.simulator.happenings import stretches, waiting
+from mfcp.simulator.event_log import stretches, waiting
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.simulation import import_policies, simulate

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfcp.errors import SettingsError
+from mfcp.errors import SettingsError, SolverError
 from mfcp.simulator.beliefs import Nothing, Oracle, RelativeError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
@@ -205,6 +205,19 @@ def test_a_policy_is_blind_to_what_it_does_not_use(name):
     runs = [simulate(jobs, cluster, policy, belief=belief).log for belief in beliefs]
     assert runs[0].equals(runs[1])
     assert runs[0].equals(runs[2])
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if "expected" in Policy.members[name].uses])
+def test_a_policy_that_forgets_to_say_that_it_uses_durations_is_found_out(name):
+    """The test above fails for it: it raises, or does not do the same with nothing believed as with errors."""
+    policy = type("Forgetful", (Policy.members[name],), {"name": "", "uses": ()})()
+    jobs, logs = drawn(1, n=25), []
+    for belief in (Nothing(), Oracle(), RelativeError(mre=0.7)):
+        try:
+            logs.append(simulate(jobs, Cluster.parse("8"), policy, belief=belief).log)
+        except (SettingsError, SolverError, ValueError, IndexError, RuntimeWarning):
+            return
+    assert not (logs[0].equals(logs[1]) and logs[0].equals(logs[2]))
 
 
 def test_a_belief_changes_what_uses_it():

@@ -173,12 +173,16 @@ def _print_comparison(outcomes: dict[str, Outcome]) -> None:
     (first, base), *others = outcomes.items()
     if not others:
         raise SettingsError("--compare: needs at least two policies")
-    rows = []
+    rows, left_out = [], []
     for name, outcome in others:
         found = paired_difference(base, outcome)
+        if found["left_out"]:
+            left_out.append(f"{name} - {first}: {found['left_out']:,.0f} jobs that do not finish in both are left out.")
         interval = f"[{found['ci_low_s']:+,.0f}, {found['ci_high_s']:+,.0f}]"
         rows.append([f"{name} - {first}", f"{found['mean_s']:+,.0f}", interval, f"{found['ratio']:.3f}"])
     _print_table(["mean JCT", "seconds", "95 % interval", "ratio"], rows)
+    for line in left_out:
+        print(line)
     for name, outcome in others:
         waits = who_waits(base, outcome)
         titles = ["who", "", "jobs", f"not running under {first} [s]", f"under {name} [s]", "change [s]"]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.errors import SolverError
 from mfcp.simulator.cluster import Cluster
-from mfcp.simulator.happenings import Tale
+from mfcp.simulator.event_log import EventLog
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.kernels.books import FAILED, FINISHED, GIVEN_UP, SUBMITTED
 from mfcp.simulator.outcome import Outcome
+from mfcp.simulator.policies.base import Policy
+
+IDLE = 1000  # turns in which no job runs, after which none ever will
 
 
 class Course:
@@ -27,7 +31,7 @@ class Course:
         started, finished: (n,) seconds, NaN before; stops: (n,) how often it was taken off; lost: (n,) accelerator-
             seconds of failed attempts.
         now: seconds; arrived: how many jobs have been submitted.
-        tale: the log.
+        log: what has happened.
     """
 
     def __init__(self, jobs: Jobs, cluster: Cluster, expected: Floats, fails: Floats) -> None:
@@ -39,14 +43,14 @@ class Course:
         self.goal = self._goal(np.arange(n))
         self.executed, self.held, self.joules, self.lost, self._before = (np.zeros(n) for _ in range(5))
         self.started, self.finished, self.stops = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64)
-        self.now, self.arrived, self.tale = 0.0, 0, Tale()
+        self.now, self.arrived, self.log, self._idle = 0.0, 0, EventLog(), 0
 
     def arrive(self) -> Ints:
         """Jobs that have been submitted since the last call."""
         first = self.arrived
         self.arrived = int(np.searchsorted(self.jobs.submit, self.now, side="right"))
         rows = np.arange(first, self.arrived)
-        self.tale.tell(self.jobs.submit[rows], rows, SUBMITTED, self.jobs.gpus[rows], -1)
+        self.log.add(self.jobs.submit[rows], rows, SUBMITTED, self.jobs.gpus[rows], -1)
         return rows
 
     def next_arrival(self) -> float:
@@ -57,6 +61,16 @@ class Course:
         """(k,) iterations; of a job that outlives the belief, a hundredth of the whole. NaN where unknown."""
         left, total = self.left[rows] + self.more[rows], self.jobs.iterations[rows] + self.more[rows]
         return np.where(left <= 1e-9 * total, 0.01 * total, left)
+
+    def check_goes_on(self, runs: bool, policy: Policy) -> None:
+        """Call once a turn, when the policy has said who runs: it must not let jobs wait for ever.
+
+        Raises:
+            SolverError: no job has run for so many turns, and none is to come.
+        """
+        self._idle = 0 if runs or self.next_arrival() < np.inf else self._idle + 1
+        if self._idle == IDLE:
+            raise SolverError(f"policy '{policy.name}' lets jobs wait, turn after turn; they never run")
 
     def begin(self, rows: Ints) -> None:
         """Jobs run now; the first time counts."""
@@ -72,7 +86,7 @@ class Course:
         failed = self._fails[rows, attempt] >= 0
         again = failed & (attempt + 1 < tries)
         for event, mask in ((FINISHED, ~failed), (FAILED, again), (GIVEN_UP, failed & ~again)):
-            self.tale.tell(times[mask], rows[mask], event, gpus[mask], node[mask])
+            self.log.add(times[mask], rows[mask], event, gpus[mask], node[mask])
         self.finished[rows[~failed]] = times[~failed]
         self.left[rows] = np.where(failed, self.jobs.iterations[rows], 0.0)
         self.lost[rows] += np.where(failed, self.held[rows] - self._before[rows], 0.0)
@@ -85,7 +99,7 @@ class Course:
         """What has come of it; `work` is how much was done."""
         return Outcome(
             self.jobs, self.cluster, self.started, self.finished, self.executed, self.held, self.lost, self.stops,
-            self.tale.frame(), work, self.joules,
+            self.log.frame(), work, self.joules,
         )  # fmt: skip
 
     def _goal(self, rows: Ints) -> Floats:

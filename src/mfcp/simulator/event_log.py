@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Floats
-from mfcp.simulator.kernels.books import HAPPENINGS, ROW
+from mfcp.simulator.kernels.books import EVENT_NAMES, ROW
 
 AFTER = {
     "submitted": "waits", "started": "runs", "stopped": "waits", "moved": "runs", "resized": "runs", "failed": "waits",
@@ -26,17 +26,17 @@ def log_frame(rows: Any) -> pd.DataFrame:
     """
     rows = rows[np.argsort(rows["time"], kind="stable")]
     columns = {"time_s": rows["time"].copy(), "job": rows["job"].copy()}
-    event = pd.Categorical.from_codes(rows["event"], pd.Index(HAPPENINGS))
+    event = pd.Categorical.from_codes(rows["event"], pd.Index(EVENT_NAMES))
     return pd.DataFrame({**columns, "event": event, "gpus": rows["gpus"].copy(), "node": rows["node"].copy()})
 
 
-class Tale:
-    """A log that grows."""
+class EventLog:
+    """A log to which events are added."""
 
     def __init__(self) -> None:
         self._parts: list[Any] = []
 
-    def tell(self, time: Any, jobs: Any, event: int, gpus: Any, node: Any) -> None:
+    def add(self, time: Any, jobs: Any, event: int, gpus: Any, node: Any) -> None:
         """The same event of some jobs; `time`, `gpus` and `node` are one for all, or each one's own."""
         if len(jobs):
             rows = np.empty(len(jobs), ROW)
@@ -77,6 +77,6 @@ def _steps(log: pd.DataFrame) -> pd.DataFrame:
     """What changes whether a job waits or runs, by job and in order."""
     events = log["event"].astype(str)
     if unknown := set(events.unique()) - set(AFTER) - set(UNTOUCHED):
-        raise ValueError(f"log: event '{sorted(unknown)[0]}' is unknown; known are {', '.join(HAPPENINGS)}")
+        raise ValueError(f"log: event '{sorted(unknown)[0]}' is unknown; known are {', '.join(EVENT_NAMES)}")
     steps = log.assign(after=events.map(AFTER))[~events.isin(UNTOUCHED)]
     return steps.sort_values("job", kind="stable", ignore_index=True)

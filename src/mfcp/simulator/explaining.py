@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Floats
-from mfcp.simulator.happenings import stretches
+from mfcp.simulator.event_log import stretches
 from mfcp.simulator.outcome import Outcome
 
 MOST = 5  # jobs that are named

@@ -24,7 +24,7 @@ class Outcome:
         lost: (n,) accelerator-seconds of failed attempts.
         stops: (n,) preemptions.
         log: a row per happening: `time_s`, `job` (row of the job), `event`, `gpus`, `node` (the first; -1 for
-            none; in rounds and for decisions, the type). See `mfcp.simulator.happenings`.
+            none; in rounds and for decisions, the type). See `mfcp.simulator.event_log`.
         work: how much a run did: events, steps in heaps, jobs that were looked at.
         joules: (n,) energy, where configurations have watts.
     """
@@ -55,7 +55,7 @@ class Outcome:
         return why | {"never_ends": np.flatnonzero(missing)}
 
     def metrics(self) -> dict[str, float]:
-        """The numbers of a run; times in seconds, means over the jobs that finish."""
+        """The numbers of a run; times in seconds. Jobs that do not finish are in no completion time, but counted."""
         jobs, jct, done = self.jobs, self.jct, ~np.isnan(self.finished)
         span = np.nanmax(self.finished) - jobs.submit[0] if done.any() else np.nan
         have, met = np.isfinite(jobs.deadline), self.finished <= jobs.deadline

@@ -10,7 +10,7 @@ import numpy as np
 
 from mfcp.arrays import Floats
 from mfcp.files import replacing
-from mfcp.simulator.happenings import stretches, waiting
+from mfcp.simulator.event_log import stretches, waiting
 from mfcp.simulator.outcome import Outcome
 
 POINTS = 600

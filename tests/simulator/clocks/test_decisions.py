@@ -73,3 +73,17 @@ def test_a_failed_attempt_starts_again_and_is_given_up_in_the_end():
     outcome = simulate(jobs, Cluster.parse("1"), Policy.build("optimus"), retries=1)
     assert outcome.log["event"].tolist() == ["submitted", "started", "failed", "started", "given_up"]
     assert outcome.lost[0] == pytest.approx(outcome.held[0])
+
+
+class Dawdling(Deciding):
+    """Lets everybody wait, and asks again a minute later."""
+
+    name: ClassVar[str] = ""
+
+    def decide(self, demand):
+        return Decision(np.full(len(demand.job), -1), demand.now + 60.0)
+
+
+def test_jobs_that_are_let_wait_for_ever_are_an_error_and_no_endless_loop():
+    with pytest.raises(SolverError, match="turn after turn; they never run"):
+        simulate(Jobs.simple(np.zeros(1), np.ones(1), np.ones(1)), Cluster.parse("1"), Dawdling())

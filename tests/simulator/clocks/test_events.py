@@ -1,15 +1,18 @@
 """The compiled clock against a plain loop that computes everything anew at every event."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.plain_simulator import plain_simulate
+from mfcp.errors import SettingsError
 from mfcp.simulator.beliefs import RelativeError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.policies.base import Ordering, Policy
+from mfcp.simulator.policies.base import Keys, Ordering, Policy
 from mfcp.simulator.semantics import PRESETS, preset
 from mfcp.simulator.simulation import import_policies, simulate
 
@@ -111,3 +114,28 @@ def test_a_long_log_grows():
     outcome = simulate(jobs, Cluster.parse("1"), Policy.build("las", limits=tuple(np.arange(1, 60) * 0.05)))
     assert len(outcome.log) > 8 * n
     assert not np.isnan(outcome.finished).any()
+
+
+class Latest(Ordering):
+    """Whoever came last, asked for at every event; who runs is left alone."""
+
+    name: ClassVar[str] = ""
+    asks: ClassVar[bool] = True
+
+    def keys(self, view):
+        return Keys(np.zeros(len(view.submit)))
+
+    def values(self, view, instant):
+        return -view.submit[instant.active]
+
+
+@pytest.mark.parametrize("semantics", ["plain", "muri"])
+def test_a_policy_that_asks_and_does_not_preempt_is_asked_of_all_that_wait(semantics):
+    jobs = made([0, 1, 2, 3], [1, 1, 1, 1], [10, 10, 10, 10])
+    outcome = simulate(jobs, Cluster.parse("1"), Latest(), semantics=PRESETS[semantics])
+    assert outcome.started.tolist() == [0, 30, 20, 10]
+
+
+def test_backfilling_needs_an_order_that_stays():
+    with pytest.raises(SettingsError, match="backfilling needs an order that stays"):
+        simulate(made([0], [1], [1]), Cluster.parse("1"), Latest(skip="backfill"))

@@ -7,7 +7,9 @@ import pytest
 
 from mfcp.errors import SettingsError, SolverError
 from mfcp.simulator.beliefs import RelativeError
+from mfcp.simulator.clocks.rounds import _Rounds
 from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.course import Course
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy, Shares
 from mfcp.simulator.semantics import PRESETS, Rounds
@@ -108,3 +110,16 @@ def test_a_run_may_end_with_a_job_before_the_last():
     outcome = simulate(jobs, Cluster.parse("1"), Policy.build("max_min"), last=0)
     assert np.isfinite(outcome.finished).tolist()[0]
     assert np.isnan(outcome.finished[2])
+
+
+def test_a_deficit_is_what_was_promised_and_not_received():
+    jobs = Jobs(np.array(["0", "1"]), np.zeros(2), np.ones(2, int), np.full(2, 1e4), np.ones(2))
+    course = Course(jobs, Cluster.parse("1"), jobs.duration, np.empty((2, 0)))
+    run = _Rounds(course, Idle(share=0.5), Rounds(), np.ones((2, 1)), 0)
+    run.arrive()
+    run.reset()
+    run.time[0, 0] += 1000.0
+    course.now = 1000.0
+    run.reset()
+    assert run.deficit[:, 0].tolist() == [-500.0, 500.0]
+    assert (run.time == 180.0).all()

@@ -56,6 +56,7 @@ class _Decisions:
         new = course.arrive()
         self.active[new] = True
         self.decide(new)
+        course.check_goes_on(bool((self.chosen >= 0).any()) or not self.active.any(), self.policy)
         return True
 
     def pace(self, rows: Ints) -> Floats:
@@ -92,7 +93,7 @@ class _Decisions:
         admitted = ~fresh | self.decider.admit(demand, fresh)
         declined = active[~admitted]
         self.active[declined] = False
-        course.tale.tell(course.now, declined, DECLINED, course.jobs.gpus[declined], -1)
+        course.log.add(course.now, declined, DECLINED, course.jobs.gpus[declined], -1)
         if not admitted.any():
             return
         decision = self.decider.decide(demand.rows(admitted))
@@ -118,7 +119,7 @@ class _Decisions:
         changed, was = (chosen != before) & runs, before >= 0
         off, resized, on = was & ~runs, changed & was, changed & ~was
         for event, mask, way in ((STOPPED, off, before), (RESIZED, resized, chosen), (STARTED, on, chosen)):
-            course.tale.tell(course.now, rows[mask], event, ways.gpus[way[mask]], ways.type[way[mask]])
+            course.log.add(course.now, rows[mask], event, ways.gpus[way[mask]], ways.type[way[mask]])
         course.stops[rows[off]] += 1
         self.chosen[rows] = chosen
         self.bill(rows, chosen, changed, runs)

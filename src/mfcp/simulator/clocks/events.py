@@ -6,6 +6,7 @@ Everything that falls on one instant is one event: ends first, then submissions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ import numpy as np
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import SettingsError
 from mfcp.simulator.cluster import Cluster
-from mfcp.simulator.happenings import log_frame
+from mfcp.simulator.event_log import log_frame
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.kernels import backfilling, queueing, ranking
 from mfcp.simulator.kernels import books as columns
 from mfcp.simulator.kernels.books import Books, Terms, fresh_books, longer_log
-from mfcp.simulator.kernels.progress import FINISHED_ALL, LOG_FULL, charge_all
+from mfcp.simulator.kernels.progress import FINISHED_ALL, LOG_FULL, believed_of
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
 from mfcp.simulator.semantics import Events
@@ -39,21 +41,21 @@ def run_events(
         SettingsError: the policy gives keys that are no numbers, as of unknown durations.
     """
     keys = policy.keys(view)
-    rules, weight = _rules(semantics, policy, keys, placement), np.broadcast_to(np.float64(keys.weight), len(jobs.id))
+    terms, weight = _terms(semantics, policy, keys, placement), np.broadcast_to(np.float64(keys.weight), len(jobs.id))
     books = _books(jobs, cluster, view, keys.value, weight, speed, fails)
     policy.check_known(keys.value + np.where(weight != 0, weight * view.expected, 0.0))
     if policy.skip == "backfill" and not policy.preempts:
         policy.check_known(view.expected)
-        books = _backfill(policy, rules, books, view)
+        books = _backfill(policy, terms, books, view)
+    elif policy.preempts and _has_history(semantics):
+        books = _ranked(policy, terms._replace(by_submission=semantics.ties == "submission"), books, view)
     else:
-        books = _by_key(policy, rules, books, view)
+        books = _by_key(policy, terms, books, view)
     return _outcome(jobs, cluster, books)
 
 
-def _backfill(policy: Ordering, rules: Terms, books: Books, view: View) -> Books:
-    from mfcp.simulator.kernels import backfilling
-
-    if policy.asks or len(rules.limits):
+def _backfill(policy: Ordering, terms: Terms, books: Books, view: View) -> Books:
+    if policy.asks or len(terms.limits):
         raise SettingsError(f"policy '{policy.name}': backfilling needs an order that stays; take skip=any")
     jobs = books.jobs
     order = np.lexsort((jobs["value"] + np.where(jobs["weight"] != 0, jobs["weight"] * view.expected, 0.0),))
@@ -61,55 +63,50 @@ def _backfill(policy: Ordering, rules: Terms, books: Books, view: View) -> Books
     books.lists[columns.QUEUE] = np.lexsort((jobs["key"], jobs["kind"]))
     jobs["mark"][books.lists[columns.QUEUE]] = np.arange(len(jobs))
     books = books._replace(tree=np.full(books.kinds["root"][-1], np.inf))
-    while backfilling.run(books, rules) == LOG_FULL:
+    while backfilling.run(books, terms) == LOG_FULL:
         books = longer_log(books)
     return books
 
 
-def _by_key(policy: Ordering, rules: Terms, books: Books, view: View) -> Books:
-    if policy.preempts and _has_history(rules):
-        from mfcp.simulator.kernels import ranking as kernel
-    else:
-        from mfcp.simulator.kernels import queueing as kernel  # type: ignore[no-redef]
+def _by_key(policy: Ordering, terms: Terms, books: Books, view: View) -> Books:
     values = policy.watch(view)
-    while (code := kernel.run(books, rules, policy.asks)) != FINISHED_ALL:
+    while (code := queueing.run(books, terms, policy.asks)) != FINISHED_ALL:
         if code == LOG_FULL:
             books = longer_log(books)
             continue
-        active = _active(books, rules)
-        given = values(_instant(books, active))
-        policy.check_known(given)
-        books.jobs["value"][active] = given
-        if hasattr(kernel, "reorder"):
-            kernel.reorder(books, rules)
-        kernel.decide(books, rules)
-        if rules.charges_every_event:
-            charge_all(books)
+        status = books.jobs["status"]
+        _ask(policy, values, books, np.flatnonzero((status == columns.WAITING) | (status == columns.RUNNING)))
+        queueing.reorder(books, terms)
+        queueing.decide(books, terms)
     return books
 
 
-def _has_history(rules: Terms) -> bool:
-    """Whether the order of equal jobs, or their places, depend on what was before."""
-    fresh = rules.sticky and rules.by_submission
-    return not fresh or rules.charges_every_event or rules.demoted_last or rules.running_first
-
-
-def _active(books: Books, rules: Terms) -> Ints:
-    """Rows of the jobs that wait or run, in their order where that has a history."""
-    status = books.jobs["status"]
-    if _has_history(rules):
+def _ranked(policy: Ordering, terms: Terms, books: Books, view: View) -> Books:
+    values = policy.watch(view)
+    while (code := ranking.run(books, terms, policy.asks)) != FINISHED_ALL:
+        if code == LOG_FULL:
+            books = longer_log(books)
+            continue
         listed = books.lists[columns.SOME, : books.counts[columns.LISTED]]
-        return np.asarray(listed[status[listed] != columns.DONE], np.int64)
-    return np.flatnonzero((status == columns.WAITING) | (status == columns.RUNNING))
+        _ask(policy, values, books, listed[books.jobs["status"][listed] != columns.DONE].astype(np.int64))
+        ranking.decide(books, terms)
+    return books
 
 
-def _instant(books: Books, active: Ints) -> Instant:
-    rows, now = books.jobs[active], float(books.clock[0])
-    elapsed = np.where(rows["status"] == columns.RUNNING, now - rows["since"], 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        done = np.where(elapsed > 0, np.maximum(elapsed - rows["charge"], 0.0) / rows["pace"], 0.0)
-    left = np.maximum(rows["left"] + rows["more"] - done, 0.0)
-    return Instant(now, active, left, rows["executed"] + elapsed)
+def _ask(policy: Ordering, values: Callable[[Instant], Floats], books: Books, active: Ints) -> None:
+    """Have the policy give values to the jobs that wait or run."""
+    rows, now, left = books.jobs[active], float(books.clock[0]), np.empty(len(active))
+    believed_of(books, active, left)
+    executed = rows["executed"] + np.where(rows["status"] == columns.RUNNING, now - rows["since"], 0.0)
+    given = values(Instant(now, active, left, executed))
+    policy.check_known(given)
+    books.jobs["value"][active] = given
+
+
+def _has_history(semantics: Events) -> bool:
+    """Whether the order of equal jobs, or their places, depend on what was before."""
+    kept = semantics.moves != "stays" or semantics.ties != "submission" or semantics.demoted == "last"
+    return kept or semantics.charge == "every event" or semantics.running_first
 
 
 def _books(
@@ -123,12 +120,12 @@ def _books(
     return fresh_books(rows, cluster.size, cluster.type, np.ascontiguousarray(speed, float), left, 4 * len(rows) + 64)
 
 
-def _rules(semantics: Events, policy: Ordering, keys: Keys, placement: str) -> Terms:
+def _terms(semantics: Events, policy: Ordering, keys: Keys, placement: str) -> Terms:
     return Terms(
         preempts=policy.preempts, charges_every_event=semantics.charge == "every event",
         first_is_free=semantics.charge == "resumes", end_has_charge=semantics.end_has_charge,
         whole_limits=semantics.whole_limits, demoted_last=semantics.demoted == "last",
-        running_first=semantics.running_first, by_submission=semantics.ties == "submission",
+        running_first=semantics.running_first, by_submission=True,
         sticky=semantics.moves == "stays", skip=SKIPS[policy.skip], fit=FITS[placement],
         limits=keys.limits.astype(float),
         rank=np.arange(len(keys.limits) + 1.0) if keys.rank is None else keys.rank.astype(float),

@@ -12,7 +12,6 @@ from random import Random
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.errors import SolverError
 from mfcp.simulator.course import Course
 from mfcp.simulator.kernels.books import MOVED, STARTED, STOPPED
 from mfcp.simulator.outcome import Outcome
@@ -20,7 +19,6 @@ from mfcp.simulator.policies.base import Moment, Shares
 from mfcp.simulator.semantics import Rounds
 
 NEVER_GIVEN = 1e9  # what a share weighs on a type that the job has not been on
-IDLE = 1000  # resets in which no job runs, after which none ever will
 
 
 def run_rounds(
@@ -62,7 +60,7 @@ class _Rounds:
         self.active, self.known = np.empty(0, np.int64), np.empty(0, np.int64)
         self.isolated, self.split, self.seen = np.zeros(n), np.full(n, np.nan), course.left.copy()
         self.random, self.order = Random(seed), Random(seed + 5)
-        self.last_reset, self.changed, self.rounds, self.resets, self.idle = 0.0, False, 0, 0, 0
+        self.last_reset, self.changed, self.rounds, self.resets = 0.0, False, 0, 0
 
     def step(self, last: int) -> bool:
         """A round; whether any job up to `last` is still to run."""
@@ -75,16 +73,14 @@ class _Rounds:
             self.order.shuffle(types)
         runs = self.fill(types)
         self.tell()
+        course.check_goes_on(bool(runs.any()), self.policy)
         if runs.any():
-            self.idle = 0
             self.run(self.active[self.place[self.active] >= 0])
         elif course.next_arrival() < np.inf:
             course.now = max(course.now, course.next_arrival())
         elif len(self.active):
             course.now = self.last_reset + self.terms.reset_s  # nobody fits the shares: wait for the next
-            self.changed, self.idle = True, self.idle + 1
-            if self.idle == IDLE:
-                raise SolverError(f"policy '{self.policy.name}' gives no share to jobs that wait; they never run")
+            self.changed = True
         if course.arrived <= last:
             return True
         return bool(len(self.active) and self.active[0] <= last)
@@ -166,7 +162,7 @@ class _Rounds:
         moved &= before != now
         course.stops[rows[off]] += 1
         for event, mask in ((STOPPED, off), (STARTED, on), (MOVED, moved)):
-            course.tale.tell(course.now, rows[mask], event, gpus[mask], now[mask])
+            course.log.add(course.now, rows[mask], event, gpus[mask], now[mask])
 
     def run(self, rows: Ints) -> None:
         """One round: every job placed runs; it ends with the last."""

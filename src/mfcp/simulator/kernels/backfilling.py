@@ -24,18 +24,18 @@ from mfcp.simulator.kernels.books import (
     Books,
     Terms,
 )
-from mfcp.simulator.kernels.progress import believed, charge_all, happen, start
+from mfcp.simulator.kernels.progress import advance, believed, rounding, start
 
 
 @uncounted
-def run(books: Books, rules: Terms) -> int:
+def run(books: Books, terms: Terms) -> int:
     """Go on until nothing happens any more or the log is full.
 
     Returns:
         FINISHED_ALL, or LOG_FULL: give a longer log, and call again.
     """
     while True:
-        new = happen(books, rules)
+        new = advance(books, terms)
         if new < 0:
             return int(new)
         for position in range(new):
@@ -44,13 +44,11 @@ def run(books: Books, rules: Terms) -> int:
             books.kinds[books.jobs[job].kind].waiting += 1
         books.counts[QUEUED] += new
         if books.counts[QUEUED] > 0:
-            _fill(books, rules)
-        if rules.charges_every_event:
-            charge_all(books)
+            _fill(books, terms)
 
 
 @uncounted
-def _fill(books: Books, rules: Terms) -> None:
+def _fill(books: Books, terms: Terms) -> None:
     now, free, blocked, shadow, spare = books.clock[0], total(books), False, np.inf, 0
     for kind in range(len(books.kinds) - 1):
         books.kinds[kind].blocked = 0
@@ -59,12 +57,12 @@ def _fill(books: Books, rules: Terms) -> None:
         if job == NONE:
             return
         row, early = books.jobs[job], True
-        if row.gpus <= free and fit(books, job, rules.fit, False):
+        if row.gpus <= free and fit(books, job, terms.fit, False):
             if blocked:
                 early = now + believed(books, job) <= shadow
             _set_leaf(books, job, np.inf)
             books.kinds[row.kind].waiting -= 1
-            start(books, rules, job)
+            start(books, terms, job)
             free -= row.gpus
             if not early:
                 spare -= row.gpus
@@ -73,7 +71,7 @@ def _fill(books: Books, rules: Terms) -> None:
         if not blocked:
             blocked = True
             shadow, spare = _reserve(books, free, row.gpus)
-            shadow += 1e-9 + 1e-13 * shadow  # rounding
+            shadow += rounding(shadow)
 
 
 @uncounted
@@ -124,7 +122,7 @@ def _leaf(books: Books, kind: int, until: float) -> int:
 def _reserve(books: Books, free: int, need: int) -> tuple[float, int]:
     """When so many accelerators are believed to be free for the first in line, and how many others are then.
 
-    Running jobs lie in `some` as a heap by their believed end, `due`.
+    Running jobs lie in SOME as a heap by their believed end, `due`.
     """
     size = books.counts[HEAPED]
     books.counts[LOOKS] += size

@@ -1,4 +1,4 @@
-"""What compiled kernels read and write: jobs, nodes, the rules of the clock, the log."""
+"""What compiled kernels read and write: jobs, nodes, the terms of the clock, the log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from mfcp.arrays import Floats, Ints
 
-ABSENT, WAITING, RUNNING, DONE = 0, 1, 2, 3
+WAITING, RUNNING, DONE = 1, 2, 3  # status of a job; 0 before it is submitted
 NONE = -1
 
 ANY, NOBODY, BACKFILL = 0, 1, 2  # who may pass a job that does not fit
@@ -97,7 +97,7 @@ HEAPED, ARRIVED, FREE_CELL, LISTED, QUEUED, LOGGED, EVENTS, HEAP_STEPS, LOOKS, C
 rows of the log; and how much was done: events, steps in heaps, jobs that decisions looked at."""
 
 SUBMITTED, STARTED, STOPPED, MOVED, RESIZED, DEMOTED, FAILED, FINISHED, GIVEN_UP, DECLINED = range(10)
-HAPPENINGS = (
+EVENT_NAMES = (
     "submitted", "started", "stopped", "moved", "resized", "demoted", "failed", "finished", "given_up", "declined",
 )  # fmt: skip
 """All that a log can tell, by its number; `mfcp.simulator.log` says what each means for what a job holds."""

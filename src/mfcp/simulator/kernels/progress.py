@@ -1,13 +1,14 @@
 # mypy: allow-untyped-decorators
 """What happens to jobs at an instant: ends, failures and demotions, then submissions; and how jobs start and stop.
 
-Progress is added only when a job stops, or where the rules charge every running job at every event.
+Progress is added only when a job stops, or where the terms charge every running job at every event.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from mfcp.arrays import Floats, Ints
 from mfcp.compiling import uncounted
 from mfcp.simulator.kernels.allocation import release
 from mfcp.simulator.kernels.books import (
@@ -40,7 +41,7 @@ GRID = 2.0**20  # of a second
 
 
 @uncounted
-def happen(books: Books, rules: Terms) -> int:
+def advance(books: Books, terms: Terms) -> int:
     """Go to the next instant: what ends, fails, is demoted or submitted then.
 
     What falls within some rounding errors of each other is one instant.
@@ -50,6 +51,10 @@ def happen(books: Books, rules: Terms) -> int:
         yet, give a longer log.
     """
     jobs, counts = books.jobs, books.counts
+    if terms.charges_every_event:  # for the last event, and whoever has started at it
+        for position in range(counts[HEAPED]):
+            row = jobs[books.lists[BY_TIME, position]]
+            row.charge = row.overhead
     now = np.inf
     if counts[HEAPED] > 0:
         now = jobs[books.lists[BY_TIME, 0]].next_at
@@ -57,7 +62,7 @@ def happen(books: Books, rules: Terms) -> int:
         now = min(now, jobs[counts[ARRIVED]].submit)
     if now == np.inf:
         return FINISHED_ALL
-    slack = 1e-9 + 1e-13 * now
+    slack = rounding(now)
     arriving = counts[ARRIVED]
     while arriving < len(jobs) and jobs[arriving].submit <= now + slack:
         now = max(now, jobs[arriving].submit)
@@ -76,13 +81,13 @@ def happen(books: Books, rules: Terms) -> int:
                 new += 1
         else:
             add_progress(books, job)
-            _demote(books, rules, job, True)
-            plan(books, rules, job)
+            _demote(books, terms, job, True)
+            plan(books, terms, job)
             put(books, job)
-    if rules.charges_every_event:
+    if terms.charges_every_event:
         for position in range(counts[HEAPED]):
             add_progress(books, books.lists[BY_TIME, position])
-            _demote(books, rules, books.lists[BY_TIME, position], False)
+            _demote(books, terms, books.lists[BY_TIME, position], False)
     while counts[ARRIVED] < arriving:
         job = counts[ARRIVED]
         counts[ARRIVED] += 1
@@ -91,6 +96,12 @@ def happen(books: Books, rules: Terms) -> int:
         books.lists[OTHERS, new] = job
         new += 1
     return new
+
+
+@uncounted
+def rounding(time: float) -> float:
+    """Seconds within which two times are equal."""
+    return 1e-9 + 1e-13 * time
 
 
 @uncounted
@@ -127,6 +138,13 @@ def believed(books: Books, job: int) -> float:
 
 
 @uncounted
+def believed_of(books: Books, rows: Ints, left: Floats) -> None:
+    """The same for some jobs, to `left`."""
+    for position in range(len(rows)):
+        left[position] = believed(books, rows[position])
+
+
+@uncounted
 def set_key(books: Books, job: int) -> None:
     """A job's key now. Times are put on a fine grid, so that what is equal is not told apart by rounding."""
     row = books.jobs[job]
@@ -136,25 +154,25 @@ def set_key(books: Books, job: int) -> None:
 
 
 @uncounted
-def before(books: Books, rules: Terms, job: int, other: int) -> bool:
-    """Whether a job comes before another: by rank of the level, key, submission."""
-    first, second = rules.rank[books.jobs[job].level], rules.rank[books.jobs[other].level]
+def before(books: Books, terms: Terms, job: int, other: int) -> bool:
+    """Whether a job comes before another: by rank of the level, key, and submission where the terms say so."""
+    first, second = terms.rank[books.jobs[job].level], terms.rank[books.jobs[other].level]
     if first != second:
         return bool(first < second)
     if books.jobs[job].key != books.jobs[other].key:
         return bool(books.jobs[job].key < books.jobs[other].key)
-    return bool(job < other)
+    return bool(terms.by_submission and job < other)
 
 
 @uncounted
-def _demote(books: Books, rules: Terms, job: int, forced: bool) -> None:
+def _demote(books: Books, terms: Terms, job: int, forced: bool) -> None:
     """Levels by attained service.
 
     Args:
         forced: it was planned that the job leaves its level now, even if rounding left the service just short.
     """
     row, level = books.jobs[job], books.jobs[job].level
-    while level < len(rules.limits) and (forced or row.executed * row.gpus >= rules.limits[level]):
+    while level < len(terms.limits) and (forced or row.executed * row.gpus >= terms.limits[level]):
         level += 1
         forced = False
     if level > row.level:
@@ -190,34 +208,34 @@ def _end(books: Books, job: int) -> bool:
 
 
 @uncounted
-def start(books: Books, rules: Terms, job: int) -> None:
+def start(books: Books, terms: Terms, job: int) -> None:
     """A placed job, which is not queued any more, runs."""
     books.counts[QUEUED] -= 1
-    _run(books, rules, job)
+    _run(books, terms, job)
     write(books, job, STARTED)
 
 
 @uncounted
-def move(books: Books, rules: Terms, job: int) -> None:
+def move(books: Books, terms: Terms, job: int) -> None:
     """A running job has been placed elsewhere."""
     add_progress(books, job)
-    _run(books, rules, job)
+    _run(books, terms, job)
     write(books, job, MOVED)
 
 
 @uncounted
-def _run(books: Books, rules: Terms, job: int) -> None:
+def _run(books: Books, terms: Terms, job: int) -> None:
     row, cell, slowest = books.jobs[job], books.jobs[job].cell, np.inf
     while cell != NONE:
         slowest = min(slowest, books.speed[job, books.nodes[books.cells[cell, 0]].type])
         cell = books.cells[cell, 2]
     row.pace = 1.0 / slowest
     row.since = books.clock[0]
-    row.charge = 0.0 if np.isnan(row.started) and rules.first_is_free else row.overhead
+    row.charge = 0.0 if np.isnan(row.started) and terms.first_is_free else row.overhead
     if np.isnan(row.started):
         row.started = books.clock[0]
     row.status = RUNNING
-    plan(books, rules, job)
+    plan(books, terms, job)
     put(books, job)
 
 
@@ -233,26 +251,18 @@ def stop(books: Books, job: int) -> None:
 
 
 @uncounted
-def plan(books: Books, rules: Terms, job: int) -> None:
+def plan(books: Books, terms: Terms, job: int) -> None:
     """When a running job ends or reaches the limit of its level, if nothing else happens to it."""
     row, now = books.jobs[job], books.clock[0]
     left = row.left
     if row.attempt < books.fails.shape[1] and books.fails[job, row.attempt] >= 0:
         left -= books.fails[job, row.attempt]
     row.end = now + left * row.pace
-    if rules.end_has_charge:
+    if terms.end_has_charge:
         row.end += row.charge
     row.next_at = row.end
-    if row.level < len(rules.limits):
-        seconds = rules.limits[row.level] / row.gpus
-        if rules.whole_limits:
+    if row.level < len(terms.limits):
+        seconds = terms.limits[row.level] / row.gpus
+        if terms.whole_limits:
             seconds = np.ceil(seconds)
         row.next_at = min(row.end, max((seconds - row.executed) + now, now))
-
-
-@uncounted
-def charge_all(books: Books) -> None:
-    """Every running job is charged for what has happened."""
-    for position in range(books.counts[HEAPED]):
-        row = books.jobs[books.lists[BY_TIME, position]]
-        row.charge = row.overhead

@@ -24,11 +24,11 @@ from mfcp.simulator.kernels.books import (
     Books,
     Terms,
 )
-from mfcp.simulator.kernels.progress import ASKS, before, charge_all, happen, move, set_key, start, stop
+from mfcp.simulator.kernels.progress import ASKS, advance, before, move, set_key, start, stop
 
 
 @uncounted
-def run(books: Books, rules: Terms, asks: bool) -> int:
+def run(books: Books, terms: Terms, asks: bool) -> int:
     """Go on until nothing happens any more, the log is full, or the policy wants to give values.
 
     Returns:
@@ -36,31 +36,29 @@ def run(books: Books, rules: Terms, asks: bool) -> int:
         call again.
     """
     while True:
-        new = happen(books, rules)
+        new = advance(books, terms)
         if new < 0:
             return int(new)
         for position in range(new):
-            _push(books, rules, books.lists[OTHERS, position])
+            _push(books, terms, books.lists[OTHERS, position])
         if asks:
             return ASKS
-        decide(books, rules)
-        if rules.charges_every_event:
-            charge_all(books)
+        decide(books, terms)
 
 
 @uncounted
-def reorder(books: Books, rules: Terms) -> None:
+def reorder(books: Books, terms: Terms) -> None:
     """Make the heaps anew after values have changed."""
     for kind in range(len(books.kinds) - 1):
         first, size = books.kinds[kind].first, books.kinds[kind].waiting
         for position in range(size):
             set_key(books, books.lists[QUEUE, first + position])
         for position in range(size // 2 - 1, -1, -1):
-            _down(books, rules, QUEUE, first, position, size)
+            _down(books, terms, QUEUE, first, position, size)
 
 
 @uncounted
-def decide(books: Books, rules: Terms) -> None:
+def decide(books: Books, terms: Terms) -> None:
     """Start what comes first as far as it fits, in place of what comes later if the policy preempts."""
     if books.counts[QUEUED] == 0:
         return
@@ -68,26 +66,26 @@ def decide(books: Books, rules: Terms) -> None:
         books.kinds[kind].blocked = 0
     free, starting = total(books), 0
     while True:
-        head = _first(books, rules, -1 if rules.preempts else free)
+        head = _first(books, terms, -1 if terms.preempts else free)
         if head == NONE:
             break
-        if books.jobs[head].gpus <= free and fit(books, head, rules.fit, False):
-            _pop(books, rules, books.jobs[head].kind)
+        if books.jobs[head].gpus <= free and fit(books, head, terms.fit, False):
+            _pop(books, terms, books.jobs[head].kind)
             books.lists[OTHERS, starting] = head
             starting += 1
             free -= books.jobs[head].gpus
-        elif rules.preempts or rules.skip == NOBODY:
+        elif terms.preempts or terms.skip == NOBODY:
             break
         else:
             books.kinds[books.jobs[head].kind].blocked = 1
-    if head != NONE and rules.preempts:
-        starting = _displace(books, rules, head, free, starting)
+    if head != NONE and terms.preempts:
+        starting = _displace(books, terms, head, free, starting)
     for position in range(starting):
-        start(books, rules, books.lists[OTHERS, position])
+        start(books, terms, books.lists[OTHERS, position])
 
 
 @uncounted
-def _displace(books: Books, rules: Terms, head: int, room: int, starting: int) -> int:
+def _displace(books: Books, terms: Terms, head: int, room: int, starting: int) -> int:
     """Place waiting jobs from `head` on, which does not fit, where running jobs after them have to give way.
 
     SOME are the running jobs after the first that waits; those from `low` on have not been looked at yet.
@@ -95,10 +93,10 @@ def _displace(books: Books, rules: Terms, head: int, room: int, starting: int) -
     Returns:
         How many jobs are to start, those in OTHERS.
     """
-    jobs, lists, later = books.jobs, books.lists, _list_later(books, rules, head)
+    jobs, lists, later = books.jobs, books.lists, _list_later(books, terms, head)
     for position in range(later):
         room += jobs[lists[SOME, position]].gpus
-    if not _can_change(books, rules, room):
+    if not _can_change(books, terms, room):
         return starting
     for node in range(len(books.nodes)):
         books.nodes[node].open = books.nodes[node].free
@@ -109,36 +107,36 @@ def _displace(books: Books, rules: Terms, head: int, room: int, starting: int) -
         if head == NONE and not disturbed:
             break  # all that is left stays as it is
         if cut > low:
-            room -= _settle(books, rules, low, cut)
+            room -= _settle(books, terms, low, cut)
             low = cut
         if head == NONE:
             break
-        took = fit(books, head, rules.fit, True) if jobs[head].gpus <= room else NO_ROOM
+        took = fit(books, head, terms.fit, True) if jobs[head].gpus <= room else NO_ROOM
         if took != NO_ROOM:
-            _pop(books, rules, jobs[head].kind)
+            _pop(books, terms, jobs[head].kind)
             lists[OTHERS, starting] = head
             starting += 1
             room -= jobs[head].gpus
             disturbed = disturbed or took == OPEN
-        elif rules.skip == NOBODY:
+        elif terms.skip == NOBODY:
             closed = True
             break
         else:
             books.kinds[jobs[head].kind].blocked = 1
-        head = _first(books, rules, room)
-        cut = later if head == NONE else _part(books, rules, low, later, head)
+        head = _first(books, terms, room)
+        cut = later if head == NONE else _part(books, terms, low, later, head)
     if closed:
         for position in range(low, later):
             release(books, lists[SOME, position])
             stop(books, lists[SOME, position])
     for position in range(later):
         if jobs[lists[SOME, position]].status == WAITING:
-            _push(books, rules, lists[SOME, position])
+            _push(books, terms, lists[SOME, position])
     return starting
 
 
 @uncounted
-def _settle(books: Books, rules: Terms, low: int, high: int) -> int:
+def _settle(books: Books, terms: Terms, low: int, high: int) -> int:
     """Running jobs of SOME keep their places in order, or take others, or are stopped; accelerators of those that run.
 
     As many as possible are looked at together; only where they cannot all stay are they parted into earlier and later.
@@ -158,15 +156,15 @@ def _settle(books: Books, rules: Terms, low: int, high: int) -> int:
         if end - low > 1:
             middle = (low + end) // 2
             lists[SOME, low], lists[SOME, middle] = lists[SOME, middle], lists[SOME, low]
-            cut = _part(books, rules, low + 1, end, lists[SOME, low])
+            cut = _part(books, terms, low + 1, end, lists[SOME, low])
             lists[SOME, low], lists[SOME, cut - 1] = lists[SOME, cut - 1], lists[SOME, low]
             end = cut - 1 if cut == end else cut
             continue
         job = lists[SOME, low]
         release(books, job)
-        if fit(books, job, rules.fit, True):
+        if fit(books, job, terms.fit, True):
             held += books.jobs[job].gpus
-            move(books, rules, job)
+            move(books, terms, job)
         else:
             stop(books, job)
         low, end = end, high
@@ -174,11 +172,11 @@ def _settle(books: Books, rules: Terms, low: int, high: int) -> int:
 
 
 @uncounted
-def _part(books: Books, rules: Terms, low: int, high: int, job: int) -> int:
+def _part(books: Books, terms: Terms, low: int, high: int, job: int) -> int:
     """Bring those of SOME that come before a job to the front; where the others begin."""
     lists = books.lists
     for position in range(low, high):
-        if before(books, rules, lists[SOME, position], job):
+        if before(books, terms, lists[SOME, position], job):
             lists[SOME, low], lists[SOME, position] = lists[SOME, position], lists[SOME, low]
             low += 1
     books.counts[LOOKS] += high - low
@@ -186,24 +184,24 @@ def _part(books: Books, rules: Terms, low: int, high: int, job: int) -> int:
 
 
 @uncounted
-def _list_later(books: Books, rules: Terms, head: int) -> int:
+def _list_later(books: Books, terms: Terms, head: int) -> int:
     """Running jobs that come after the first waiting one, to `some`; how many."""
     later = 0
     books.counts[LOOKS] += books.counts[HEAPED]
     for position in range(books.counts[HEAPED]):
         job = books.lists[BY_TIME, position]
         set_key(books, job)
-        if before(books, rules, head, job):
+        if before(books, terms, head, job):
             books.lists[SOME, later] = job
             later += 1
     return later
 
 
 @uncounted
-def _can_change(books: Books, rules: Terms, room: int) -> bool:
+def _can_change(books: Books, terms: Terms, room: int) -> bool:
     """Whether a waiting job might start; or stops others by blocking them."""
-    if rules.skip == NOBODY:
-        return bool(rules.preempts or books.jobs[_first(books, rules, -1)].gpus <= room)
+    if terms.skip == NOBODY:
+        return bool(terms.preempts or books.jobs[_first(books, terms, -1)].gpus <= room)
     least = room + 1
     for kind in range(len(books.kinds) - 1):
         if books.kinds[kind].waiting > 0:
@@ -212,7 +210,7 @@ def _can_change(books: Books, rules: Terms, room: int) -> bool:
 
 
 @uncounted
-def _first(books: Books, rules: Terms, room: int) -> int:
+def _first(books: Books, terms: Terms, room: int) -> int:
     """The first waiting job of those kinds that may still start, by what they ask for; NONE if there is none.
 
     Args:
@@ -222,17 +220,17 @@ def _first(books: Books, rules: Terms, room: int) -> int:
     for kind in range(len(books.kinds) - 1):
         if books.kinds[kind].waiting == 0 or books.kinds[kind].blocked:
             continue
-        if room >= 0 and rules.skip != NOBODY and books.kinds[kind].need > room:
+        if room >= 0 and terms.skip != NOBODY and books.kinds[kind].need > room:
             continue
         job = books.lists[QUEUE, books.kinds[kind].first]
         books.counts[LOOKS] += 1
-        if head == NONE or before(books, rules, job, head):
+        if head == NONE or before(books, terms, job, head):
             head = job
     return head
 
 
 @uncounted
-def _push(books: Books, rules: Terms, job: int) -> None:
+def _push(books: Books, terms: Terms, job: int) -> None:
     """Queue a waiting job."""
     set_key(books, job)
     kind = books.jobs[job].kind
@@ -242,7 +240,7 @@ def _push(books: Books, rules: Terms, job: int) -> None:
     while place > 0:
         parent = (place - 1) // 2
         above = books.lists[QUEUE, first + parent]
-        if before(books, rules, above, job):
+        if before(books, terms, above, job):
             break
         books.lists[QUEUE, first + place] = above
         place = parent
@@ -251,16 +249,16 @@ def _push(books: Books, rules: Terms, job: int) -> None:
 
 
 @uncounted
-def _pop(books: Books, rules: Terms, kind: int) -> None:
+def _pop(books: Books, terms: Terms, kind: int) -> None:
     """The first of a kind is not queued any more; `start` counts it."""
     books.kinds[kind].waiting -= 1
     first, size = books.kinds[kind].first, books.kinds[kind].waiting
     books.lists[QUEUE, first] = books.lists[QUEUE, first + size]
-    _down(books, rules, QUEUE, first, 0, size)
+    _down(books, terms, QUEUE, first, 0, size)
 
 
 @uncounted
-def _down(books: Books, rules: Terms, heap: int, first: int, place: int, size: int) -> None:
+def _down(books: Books, terms: Terms, heap: int, first: int, place: int, size: int) -> None:
     """Let a job sink below those before it, in a heap of so many jobs that begins at `first`."""
     if place >= size:
         return
@@ -268,9 +266,9 @@ def _down(books: Books, rules: Terms, heap: int, first: int, place: int, size: i
     job = lists[heap, first + place]
     while 2 * place + 1 < size:
         child = 2 * place + 1
-        if child + 1 < size and before(books, rules, lists[heap, first + child + 1], lists[heap, first + child]):
+        if child + 1 < size and before(books, terms, lists[heap, first + child + 1], lists[heap, first + child]):
             child += 1
-        if not before(books, rules, lists[heap, first + child], job):
+        if not before(books, terms, lists[heap, first + child], job):
             break
         lists[heap, first + place] = lists[heap, first + child]
         place = child

@@ -1,7 +1,7 @@
 # mypy: allow-untyped-decorators
 """Decisions that rank and place every job anew, as published simulators do: the order of equal jobs has a history.
 
-`some` is the list of active jobs in their order.
+SOME is the list of active jobs in their order.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from mfcp.simulator.kernels.books import (
     Terms,
 )
 from mfcp.simulator.kernels.heap import put
-from mfcp.simulator.kernels.progress import ASKS, believed, charge_all, happen, move, plan, start, stop
+from mfcp.simulator.kernels.progress import ASKS, advance, before, believed, move, plan, start, stop
 
 
 @uncounted
-def run(books: Books, rules: Terms, asks: bool) -> int:
+def run(books: Books, terms: Terms, asks: bool) -> int:
     """Go on until nothing happens any more, the log is full, or the policy wants to give values.
 
     Returns:
@@ -37,7 +37,7 @@ def run(books: Books, rules: Terms, asks: bool) -> int:
     """
     while True:
         listed = books.counts[ARRIVED]
-        new = happen(books, rules)
+        new = advance(books, terms)
         if new < 0:
             return int(new)
         books.counts[QUEUED] += new
@@ -46,30 +46,28 @@ def run(books: Books, rules: Terms, asks: bool) -> int:
             books.counts[LISTED] += 1
         if asks:
             return ASKS
-        decide(books, rules)
-        if rules.charges_every_event:
-            charge_all(books)
+        decide(books, terms)
 
 
 @uncounted
-def decide(books: Books, rules: Terms) -> None:
+def decide(books: Books, terms: Terms) -> None:
     """Rank the jobs, choose, and start and stop what has changed."""
-    _compact(books, rules)
-    _rank(books, rules)
-    _choose(books, rules)
-    if rules.running_first:
-        _partition(books, rules)
+    _compact(books, terms)
+    _rank(books, terms)
+    _choose(books, terms)
+    if terms.running_first:
+        _partition(books, terms)
 
 
 @uncounted
-def _compact(books: Books, rules: Terms) -> None:
-    """Only jobs that wait or run stay in the order; those just demoted go last where the rules say so."""
+def _compact(books: Books, terms: Terms) -> None:
+    """Only jobs that wait or run stay in the order; those just demoted go last where the terms say so."""
     kept, late = 0, 0
     for position in range(books.counts[LISTED]):
         job = books.lists[SOME, position]
         if books.jobs[job].status == DONE:
             continue
-        if rules.demoted_last and books.jobs[job].mark == NONE:
+        if terms.demoted_last and books.jobs[job].mark == NONE:
             books.lists[OTHERS, late] = job
             late += 1
             continue
@@ -83,7 +81,7 @@ def _compact(books: Books, rules: Terms) -> None:
 
 
 @uncounted
-def _rank(books: Books, rules: Terms) -> None:
+def _rank(books: Books, terms: Terms) -> None:
     """Keys, then a stable insertion sort: the order of the last event is nearly right."""
     books.counts[LOOKS] += books.counts[LISTED]
     for position in range(books.counts[LISTED]):
@@ -93,81 +91,71 @@ def _rank(books: Books, rules: Terms) -> None:
             row.key += row.weight * believed(books, books.lists[SOME, position])
     for position in range(1, books.counts[LISTED]):
         job, hole = books.lists[SOME, position], position
-        while hole > 0 and _precedes(books, rules, job, books.lists[SOME, hole - 1]):
+        while hole > 0 and before(books, terms, job, books.lists[SOME, hole - 1]):
             books.lists[SOME, hole] = books.lists[SOME, hole - 1]
             hole -= 1
         books.lists[SOME, hole] = job
 
 
 @uncounted
-def _precedes(books: Books, rules: Terms, job: int, other: int) -> bool:
-    first, second = rules.rank[books.jobs[job].level], rules.rank[books.jobs[other].level]
-    if first != second:
-        return bool(first < second)
-    if books.jobs[job].key != books.jobs[other].key:
-        return bool(books.jobs[job].key < books.jobs[other].key)
-    return bool(rules.by_submission and job < other)
-
-
-@uncounted
-def _choose(books: Books, rules: Terms) -> None:
+def _choose(books: Books, terms: Terms) -> None:
     """Place all jobs again, in order; `mark` says who is to run."""
     jobs, room, starting = books.jobs, total(books), 0
     for position in range(books.counts[HEAPED]):
         room += jobs[books.lists[BY_TIME, position]].gpus
     for node in range(len(books.nodes)):
         books.nodes[node].open = books.nodes[node].size
-        if not rules.sticky:
+        if not terms.sticky:
             books.nodes[node].free = books.nodes[node].size
     for position in range(books.counts[LISTED]):
         job = books.lists[SOME, position]
         row = jobs[job]
         runs, node = row.status == RUNNING, books.cells[row.cell, 0] if row.cell != NONE else NONE
         row.mark = 0
-        if not rules.sticky:
+        if not terms.sticky:
             forget(books, job)
-            row.mark = row.gpus <= room and fit(books, job, rules.fit, False) > 0
+            row.mark = row.gpus <= room and fit(books, job, terms.fit, False) > 0
         elif runs and row.gpus <= room and open_up(books, job, -1):
             row.mark = 1
         else:
             if runs and row.gpus <= room:
                 open_up(books, job, 1)
             release(books, job)
-            row.mark = row.gpus <= room and fit(books, job, rules.fit, True) > 0
+            row.mark = row.gpus <= room and fit(books, job, terms.fit, True) > 0
         if row.mark:
             room -= row.gpus
             if runs and books.cells[row.cell, 0] != node:
-                move(books, rules, job)
+                move(books, terms, job)
             elif not runs:
                 books.lists[OTHERS, starting] = job
                 starting += 1
-        elif rules.skip == NOBODY:
+        elif terms.skip == NOBODY:
             room = 0
     for position in range(books.counts[LISTED]):
         job = books.lists[SOME, position]
         if jobs[job].status == RUNNING and not jobs[job].mark:
             stop(books, job)
             books.counts[QUEUED] += 1
-    if rules.charges_every_event:
+    if terms.charges_every_event:
         for position in range(books.counts[LISTED]):
             if jobs[books.lists[SOME, position]].status == RUNNING:
-                plan(books, rules, books.lists[SOME, position])
+                plan(books, terms, books.lists[SOME, position])
                 put(books, books.lists[SOME, position])
     for position in range(starting):
-        start(books, rules, books.lists[OTHERS, position])
+        start(books, terms, books.lists[OTHERS, position])
 
 
 @uncounted
-def _partition(books: Books, rules: Terms) -> None:
+def _partition(books: Books, terms: Terms) -> None:
     """Within a level, jobs that run come before those that wait; otherwise the order stays."""
     for position in range(1, books.counts[LISTED]):
         job = books.lists[SOME, position]
         if books.jobs[job].status != RUNNING:
             continue
-        rank, hole = rules.rank[books.jobs[job].level], position
+        rank, hole = terms.rank[books.jobs[job].level], position
         while hole > 0:
             other = books.lists[SOME, hole - 1]
-            if books.jobs[other].status == RUNNING or rules.rank[books.jobs[other].level] != rank:
+            if books.jobs[other].status == RUNNING or terms.rank[books.jobs[other].level] != rank:
                 break
             books.lists[SOME, hole] = other
             hole -= 1
