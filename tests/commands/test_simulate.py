@@ -67,3 +67,19 @@ def test_bad_input_is_one_line_with_a_remedy(trace, capsys, arguments, message):
     given = ("--trace", trace, *(() if "--cluster" in arguments else ("--cluster", "8")), *arguments)
     assert call(*given) == 2
     assert message in capsys.readouterr().err
+
+
+def test_jobs_that_do_not_finish_are_counted_beside_the_means(tmp_path, capsys):
+    trace = tmp_path / "t.csv"
+    trace.write_text("job,submit_s,duration_s,gpus,deadline_s\na,0,100,1,1000\nb,1,500,1,20\n")
+    options = ["--trace", trace, "--cluster", "1", "--policy"]
+    assert call(*options, "fifo,elastic_flow", "--compare", "--explain", "b") == 0
+    told = capsys.readouterr().out
+    assert "mean JCT" in told
+    assert "[s]" in told
+    counts = [line.split() for line in told[told.index("jobs in no completion time") :].splitlines()]
+    assert ["│", "elastic_flow", "│", "1", "│", "0", "│", "0", "│"] in counts
+    assert "1 jobs that do not finish in both are left out" in told
+    assert "elastic_flow: job b is submitted at 1 s, never starts, is declined" in told
+    assert call(*options, "fifo") == 0
+    assert "declined" not in capsys.readouterr().out

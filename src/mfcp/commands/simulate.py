@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SHOWN = {
     "mean_jct_s": "mean JCT [s]", "p95_jct_s": "p95 JCT [s]", "mean_wait_s": "to start [s]",
     "makespan_s": "makespan [s]", "utilization": "used", "deadlines_met": "met", "preemptions": "stops",
-    "declined": "declined", "given_up": "given up", "never_ends": "never end",
 }  # fmt: skip
+UNFINISHED = {"declined": "declined", "given_up": "given up", "never_ends": "never end"}
 
 
 def add_parser(commands: Any) -> None:
@@ -129,18 +129,21 @@ def _spec(text: str) -> dict[str, Any]:
 
 def _print_metrics(outcomes: dict[str, Outcome]) -> None:
     rows = {name: outcome.metrics() for name, outcome in outcomes.items()}
-    only_some = ("declined", "given_up", "never_ends")
-    shown = [key for key in SHOWN if any(row[key] == row[key] for row in rows.values())
-             and (key not in only_some or any(row[key] for row in rows.values()))]  # fmt: skip
+    shown = [key for key in SHOWN if any(row[key] == row[key] for row in rows.values())]
     cells = [[name, *(_text(row[key]) for key in shown)] for name, row in rows.items()]
     _print_table(["policy", *(SHOWN[key] for key in shown)], cells)
+    if any(row[key] for row in rows.values() for key in UNFINISHED):
+        counts = [[name, *(f"{row[key]:,.0f}" for key in UNFINISHED)] for name, row in rows.items()]
+        _print_table(["jobs in no completion time", *UNFINISHED.values()], counts)
 
 
 def _print_table(titles: list[str], rows: list[list[str]]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(*titles)
+    table = Table(*map(escape, titles))  # [s] would be a style
+    table.columns[0].overflow = "fold"
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
