@@ -41,6 +41,15 @@ def test_results_of_every_policy(trace, tmp_path, capsys):
     assert {"log-fifo.parquet", "trace-fifo.json", "timeline.png"} <= {path.name for path in out.iterdir()}
 
 
+def test_names_of_policies_stand_in_a_narrow_table(trace, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert call("--trace", trace, "--cluster", "8", "--policy", "fifo,las:limits=[600,3600]") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("│ fifo ") for line in lines)
+    assert any(line.startswith("│ las:limits=[600,360") for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
 def test_a_check_describes_and_does_not_run(trace, capsys):
     assert call("--trace", trace, "--cluster", "8", "--policy", "fifo", "--check") == 0
     printed = capsys.readouterr().out

@@ -144,6 +144,7 @@ def _print_table(titles: list[str], rows: list[list[str]]) -> None:
 
     table = Table(*map(escape, titles))  # [s] would be a style
     table.columns[0].overflow = "fold"
+    table.columns[0].min_width = min(max(len(row[0]) for row in rows), 20)  # or what folds shrinks to nothing
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
@@ -154,7 +155,7 @@ def _print_table(titles: list[str], rows: list[list[str]]) -> None:
 def _text(value: float) -> str:
     if value != value:
         return "-"
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.0f}"
+    return f"{value:.3f}" if abs(value) < 10 and value != round(value) else f"{value:,.0f}"
 
 
 def _print_description(trace: Trace, cluster: Cluster) -> None:
