@@ -47,8 +47,8 @@ LAYERS = {
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
         {"cluster", "jobs", "kernels", "placement", "semantics"},
-        {"beliefs", "configurations", "event_log", "traces"},
-        {"outcome"},
+        {"beliefs", "configurations", "event_log"},
+        {"outcome", "traces"},
         {"policies"},
         {"course"},
         {"clocks", "comparing", "explaining"},

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from platform_log import small_log, small_release
 
 from mfcp.cli import main
+from mfcp.release.model import Release
 
 
 @pytest.fixture
@@ -92,3 +94,53 @@ def test_jobs_that_do_not_finish_are_counted_beside_the_means(tmp_path, capsys):
     assert "elastic_flow: job b is submitted at 1 s, never starts, is declined" in told
     assert call(*options, "fifo") == 0
     assert "declined" not in capsys.readouterr().out
+
+
+def test_columns_speeds_and_no_policy_for_a_check(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text(
+        "who,when,long,n,model\na,2024-01-01 00:00:00,10,1,bert\nb,2024-01-01 00:00:05,10,0,x\n"
+    )
+    (tmp_path / "s.csv").write_text("model,type,speed\nbert,gpu,2\n")
+    names = ("--trace", tmp_path / "t.csv", "--cluster", 4, "--columns", "job=who,submit=when,duration=long,gpus=n")
+    assert call(*names, "--check") == 0
+    assert "1 jobs ask for no accelerators, and are left out" in capsys.readouterr().out
+    assert call(*names, "--policy", "fifo", "--speeds", tmp_path / "s.csv", "--out", tmp_path / "out") == 0
+    assert json.loads((tmp_path / "out/metrics.json").read_text())["fifo"]["mean_jct_s"] == 5
+    assert pd.read_csv(tmp_path / "out/left_out.csv")["column"].tolist() == ["n"]
+    capsys.readouterr()
+    assert call(*names) == 2
+    assert "--policy: name at least one" in capsys.readouterr().err
+
+
+def test_rigid_and_elastic_policies_side_by_side_come_with_a_word(trace, tmp_path, capsys):
+    both = ("--trace", trace, "--cluster", 8, "--policy", "hydra,optimus")
+    assert call(*both) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "optimus chooses how many accelerators a job has; the others run it on what it asks for" in printed
+    assert "the number to the power 0.9 stands in (--configurations)" in printed
+    frame = pd.DataFrame([{"job": f"j{k}", "gpus": size, "speed": size} for k in range(120) for size in (1, 2, 4)])
+    frame.to_csv(tmp_path / "ways.csv", index=False)
+    assert call(*both, "--configurations", tmp_path / "ways.csv") == 0
+    assert "to the power 0.9" not in capsys.readouterr().out
+
+
+def test_what_a_release_predicts_is_a_belief(tmp_path_factory, tmp_path, capsys):
+    model = tmp_path_factory.mktemp("release") / "made"
+    log = small_log()
+    small_release(model, log)
+    ids = log["tasks"]["task_id"].tolist()[:6]
+    rows = {"job": [f"j{k}" for k in range(12)], "task_id": ids * 2, "submit": range(12), "gpus": 1, "duration": 9.0}
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
+    release = f"release:path={model};cluster="
+    names = ("--trace", tmp_path / "t.csv", "--cluster", 1, "--policy", "sjf", "--out", tmp_path / "out")
+    assert call(*names, "--belief", release + "a") == 0
+    order = pd.read_parquet(tmp_path / "out/jobs-sjf.parquet").sort_values("start_s")["job"].tolist()
+    assert order[0] == "j0"
+    told = Release.load(model).predict({"tasks": log["tasks"].iloc[:6]}).T[0, 0]
+    rest = [int(name[1:]) % 6 for name in order[2:]]  # all others wait when the first has ended
+    assert np.all(np.diff(told[rest]) >= 0)
+    capsys.readouterr()
+    assert call(*names, "--belief", release + "nowhere") == 2
+    assert "unknown cluster 'nowhere'; the release knows a" in capsys.readouterr().err
+    assert call(*names, "--belief", "release:path=x") == 2
+    assert "expected release:path=DIR;cluster=ID" in capsys.readouterr().err

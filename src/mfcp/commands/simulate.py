@@ -12,6 +12,7 @@ from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
+    from mfcp.simulator.beliefs import Belief
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.explaining import Explanation
     from mfcp.simulator.outcome import Outcome
@@ -30,14 +31,25 @@ def add_parser(commands: Any) -> None:
     simulate = commands.add_parser(
         "simulate",
         help="what happens inside a cluster: a trace of jobs under scheduling policies",
-        description="Simulates a trace: any Parquet, CSV or JSON Lines table with submission, duration and "
-        "accelerators. Policies are by name, with settings as `las:limits=[600,3600]`. Writes metrics, a table of jobs "
-        "and the log of every policy, and a figure, to OUT.",
+        description="Simulates a trace: any table with submission, duration and accelerators, public traces as they "
+        "are published. Policies are by name, with settings as `las:limits=[600,3600]`. Writes metrics, a table of "
+        "jobs and the log of every policy, and a figure, to OUT.",
     )
-    simulate.add_argument("--trace", type=Path, required=True, metavar="FILE", help="a row per job")
+    simulate.add_argument(
+        "--trace", type=Path, required=True, metavar="FILE", help="a row per job: .parquet, .csv, .jsonl, .json, .gz"
+    )
     simulate.add_argument("--cluster", required=True, metavar="C", help="64, 8x8 or v100:9x4,k80:36")
-    simulate.add_argument("--policy", required=True, metavar="P,Q,…", help="see docs/simulator.md")
-    simulate.add_argument("--belief", default="oracle", metavar="B", help="of durations: oracle, error:mre=0.25, …")
+    simulate.add_argument("--policy", metavar="P,Q,…", help="see docs/simulator.md; not needed with --check")
+    simulate.add_argument("--columns", metavar="ROLE=NAME,…", help="columns of the trace, as submit=when,gpus=n")
+    simulate.add_argument(
+        "--belief", default="oracle", metavar="B",
+        help="of durations: oracle, error:mre=0.25, history, or what a release predicts: release:path=DIR;cluster=ID",
+    )  # fmt: skip
+    simulate.add_argument("--speeds", type=Path, metavar="FILE", help="table of job or model, type and speed")
+    simulate.add_argument(
+        "--configurations", type=Path, metavar="FILE",
+        help="for policies that choose sizes: table of job or model, gpus, and speed or iterations_per_s",
+    )  # fmt: skip
     simulate.add_argument(
         "--semantics", metavar="NAME", help="a preset: plain, muri, gavel, shockwave, slots, elasticflow"
     )
@@ -56,30 +68,37 @@ def run(options: argparse.Namespace) -> None:
     """Read, check, simulate, tell."""
     from mfcp.files import output_folder
     from mfcp.progress import progress
-    from mfcp.simulator.beliefs import Belief
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.semantics import preset
     from mfcp.simulator.simulation import simulate
+    from mfcp.simulator.traces.rates import read_configurations, read_speeds
     from mfcp.simulator.traces.reading import read_trace
 
+    if not options.policy and not options.check:
+        raise SettingsError("--policy: name at least one, as fifo or srsf,las; or describe the trace with --check")
     load_members(options)
     cluster = Cluster.parse(options.cluster)
-    policies = dict(_policies(options.policy))
-    belief = Belief.parse(_spec(options.belief))
+    policies = dict(_policies(options.policy or ""))
     semantics = preset(options.semantics) if options.semantics else None
     if options.out:
         output_folder(options.out)
-    trace = read_trace(options.trace, leave_out=options.leave_out, most=cluster.largest())
+    trace = read_trace(
+        options.trace, columns=_columns(options.columns), leave_out=options.leave_out, most=cluster.largest()
+    )
     for note in trace.notes:
         print(note)
     if options.check:
         _print_description(trace, cluster)
         return
+    belief = _belief(options.belief, trace)
+    speed = read_speeds(options.speeds, trace.jobs, cluster) if options.speeds else None
+    ways = read_configurations(options.configurations, trace.jobs, cluster) if options.configurations else None
 
     def run_one(policy: Policy, seed: int) -> Outcome:
         return simulate(
-            trace.jobs, cluster, policy, semantics=semantics, belief=belief, placement=options.placement, seed=seed
-        )
+            trace.jobs, cluster, policy, semantics=semantics, belief=belief, speed=speed, configurations=ways,
+            placement=options.placement, seed=seed,
+        )  # fmt: skip
 
     outcomes = {}
     with progress("simulate", len(policies)) as advance:
@@ -87,6 +106,7 @@ def run(options: argparse.Namespace) -> None:
             outcomes[name] = run_one(policy, options.seed)
             advance()
     _print_metrics(outcomes)
+    _print_elastic(policies, ways is not None)
     if options.compare:
         _print_comparison(outcomes)
     if options.explain is not None:
@@ -109,8 +129,56 @@ def _policies(text: str) -> Iterator[tuple[str, Policy]]:
             part = ""
         else:
             part += letter
-    for each in parts:
+    for each in filter(None, parts):
         yield each, Policy.parse(_spec(each))
+
+
+def _columns(text: str | None) -> dict[str, str]:
+    """`ROLE=NAME,ROLE=NAME` as a mapping."""
+    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
+    for role, equals, name in pairs:
+        if not (role and equals and name):
+            raise SettingsError(f"--columns {text}: expected ROLE=NAME,ROLE=NAME, as submit=when,gpus=n")
+    return {role.strip(): name.strip() for role, _, name in pairs}
+
+
+def _belief(text: str, trace: Trace) -> Belief:
+    """A belief by its name, or what a release predicts for the jobs of the trace."""
+    from mfcp.simulator.beliefs import Belief, Predicted
+
+    spec = _spec(text)
+    if spec["kind"] != "release":
+        return Belief.parse(spec)
+    if not {"path", "cluster"} <= set(spec) <= {"kind", "path", "cluster", "tasks"}:
+        raise SettingsError(f"--belief {text}: expected release:path=DIR;cluster=ID, and ;tasks=FILE if need be")
+    seconds = _predicted(Path(str(spec["path"])), str(spec["cluster"]), spec.get("tasks"), trace)
+    return Predicted(seconds=tuple(seconds))
+
+
+def _predicted(release: Path, cluster: str, tasks: str | None, trace: Trace) -> list[float]:
+    """Seconds of each job on a cluster of the release; a job's task is what column `task` names, else the job."""
+    import numpy as np
+    import pandas as pd
+
+    from mfcp.data.log.tables import check_tasks, read_new_tasks
+    from mfcp.data.log.zoo_tasks import with_zoo_models
+    from mfcp.release.model import Release
+
+    model = Release.load(release)
+    if cluster not in model.cluster_id:
+        raise SettingsError(f"--belief: unknown cluster '{cluster}'; the release knows {', '.join(model.cluster_id)}")
+    names, row = np.unique(trace.task, return_inverse=True)
+    if tasks is None:
+        tables = {"tasks": check_tasks(pd.DataFrame({"task_id": names}), "--belief")}
+    else:
+        tables = with_zoo_models(read_new_tasks(Path(tasks)))
+        known = tables["tasks"]["task_id"].to_numpy(str)
+        if missing := sorted(set(names) - set(known)):
+            raise DataError(f"{tasks}: no task '{missing[0]}', which the trace has; give it all of the trace's tasks")
+        order = np.argsort(known)
+        row = order[np.searchsorted(known, names, sorter=order)][row]
+    believed = model.predict(tables).T[0, model.cluster_id.index(cluster)]
+    return [float(seconds) for seconds in believed[row]]
 
 
 def _spec(text: str) -> dict[str, Any]:
@@ -135,6 +203,20 @@ def _print_metrics(outcomes: dict[str, Outcome]) -> None:
     if any(row[key] for row in rows.values() for key in UNFINISHED):
         counts = [[name, *(f"{row[key]:,.0f}" for key in UNFINISHED)] for name, row in rows.items()]
         _print_table(["jobs in no completion time", *UNFINISHED.values()], counts)
+
+
+def _print_elastic(policies: dict[str, Policy], measured: bool) -> None:
+    """Say so where jobs that change their size stand beside jobs that do not."""
+    elastic = [name for name, policy in policies.items() if getattr(policy, "elastic", False)]
+    if not elastic:
+        return
+    if len(elastic) < len(policies):
+        verb = "chooses" if len(elastic) == 1 else "choose"
+        print(f"{', '.join(elastic)} {verb} how many accelerators a job has; the others run it on what it asks for. "
+              "The difference is not of the order of jobs alone.")  # fmt: skip
+    if not measured:
+        print("How fast jobs are on other numbers of accelerators was not measured: the number to the power 0.9 "
+              "stands in (--configurations).")  # fmt: skip
 
 
 def _print_table(titles: list[str], rows: list[list[str]]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mfcp.errors import DataError
+from mfcp.errors import DataError, SettingsError
 from mfcp.simulator.traces.reading import read_trace
 
 GOOD = {"submit": [5, 0, 9], "duration": [10, 20, 30], "gpus": [1, 2, 4]}
@@ -55,20 +55,56 @@ def test_a_bad_row_is_named_with_what_was_expected(tmp_path, change, message):
 
 
 def test_bad_rows_can_be_left_out(tmp_path):
-    path = written(tmp_path, GOOD | {"duration": [10, -3, 30], "gpus": [1, 0, 4]})
+    path = written(tmp_path, GOOD | {"duration": [10, -3, 30], "gpus": [1, 2.5, 4]})
     trace = read_trace(path, leave_out=True)
     assert trace.jobs.duration.tolist() == [10, 30]
-    assert trace.left_out[["row", "column", "value"]].values.tolist() == [[2, "duration", "-3"], [2, "gpus", "0"]]
+    assert trace.left_out[["row", "column", "value"]].values.tolist() == [[2, "duration", "-3"], [2, "gpus", "2.5"]]
     assert trace.notes[0] == "2 bad cells: 1 of 3 rows are left out"
-    with pytest.raises(DataError, match="all 3 rows are bad"):
-        read_trace(written(tmp_path, GOOD | {"gpus": [0, 0, 0]}), leave_out=True)
+    with pytest.raises(DataError, match="none of 3 rows is left: 3 rows are bad"):
+        read_trace(written(tmp_path, GOOD | {"gpus": [2.5, 2.5, 2.5]}), leave_out=True)
+
+
+def test_jobs_without_accelerators_or_a_run_are_counted_and_left_out(tmp_path):
+    trace = read_trace(written(tmp_path, GOOD | {"duration": [10, 0, 30], "gpus": [1, 2, 0]}))
+    assert trace.jobs.id.tolist() == ["1"]
+    assert trace.left_out["expected"].tolist() == ["ran for no time", "ask for no accelerators"]
+    with pytest.raises(DataError, match="none of 3 rows is left: 3 jobs ask for no accelerators"):
+        read_trace(written(tmp_path, GOOD | {"gpus": [0, 0, 0]}))
+
+
+def test_columns_can_be_named(tmp_path):
+    when = ["2024-01-01T00:00:10Z", "2024-01-01 02:00:05+02:00"]
+    path = written(tmp_path, {"when": when, "long": [1, 2], "n": [1, 1]})
+    roles = {"submit": "when", "duration": "long", "gpus": "n"}
+    trace = read_trace(path, columns=roles)
+    assert (trace.jobs.submit.tolist(), trace.jobs.duration.tolist()) == ([0, 5], [2, 1])
+    with pytest.raises(SettingsError, match=r"no role 'size'; known are job, task, submit"):
+        read_trace(path, columns=roles | {"size": "n"})
+    with pytest.raises(DataError, match=r"no column 'm' \(for gpus\); there are when, long, n"):
+        read_trace(path, columns=roles | {"gpus": "m"})
+
+
+def test_a_column_is_of_times_or_of_seconds(tmp_path):
+    path = written(tmp_path, GOOD | {"submit": ["2024-01-01 00:00:00", "7", "2024-01-01 00:00:01"]})
+    with pytest.raises(DataError, match="row 2: submit is '7', expected seconds, 0 or more, or a time such as"):
+        read_trace(path)
+    ends = {"submit": [0, 1, 2], "start": [1, 2, 3], "end": [3, 1, 9], "gpus": [1, 1, 1]}
+    with pytest.raises(DataError, match="row 2: end is '1', expected a time after the start"):
+        read_trace(written(tmp_path, ends))
+    del ends["start"]
+    ends["end"] = [3, 4, 9]
+    trace = read_trace(written(tmp_path, ends))
+    assert trace.jobs.duration.tolist() == [3, 3, 7]
+    assert trace.notes == ("no column of starts: durations are from submission to end",)
 
 
 def test_files_and_columns_that_are_missing(tmp_path):
-    with pytest.raises(DataError, match=r"none\.csv: expected a file that ends in"):
+    with pytest.raises(DataError, match=r"none\.csv: no such file; expected one that ends in"):
         read_trace(tmp_path / "none.csv")
-    with pytest.raises(DataError, match=r"no column for gpus; expected one of num_gpus, gpus, .* got submit, duration"):
+    with pytest.raises(DataError, match=r"no column for gpus \(gpus, num_gpus, .*\); there are submit, duration; name"):
         read_trace(written(tmp_path, {key: GOOD[key] for key in ("submit", "duration")}))
+    with pytest.raises(DataError, match=r"for submit \(.*\); gpus \(.*\); duration \(.*--columns submit=…,gpus=…,dur"):
+        read_trace(written(tmp_path, {"a": [1], "b": [2]}))
     (tmp_path / "empty.csv").write_text("submit,duration,gpus\n")
     with pytest.raises(DataError, match="no rows"):
         read_trace(tmp_path / "empty.csv")

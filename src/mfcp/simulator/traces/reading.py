@@ -1,32 +1,46 @@
-"""A trace file as jobs: any table with submission, duration and accelerators."""
+"""A trace file as jobs: any table with submission, duration and accelerators, public ones as they are published."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mfcp.arrays import Bools, Floats
-from mfcp.data.log.formats import READERS
-from mfcp.errors import DataError
+from mfcp.arrays import Bools, Floats, Ints, Texts
+from mfcp.errors import DataError, SettingsError
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.traces.files import read_table
+from mfcp.simulator.traces.published import one_row_a_job
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "job": ("job", "job_id", "id"),
-    "submit": ("submit_time_s", "submit_s", "submit", "submission", "submitted"),
-    "duration": ("duration_s", "duration", "run_time_s", "runtime"),
-    "gpus": ("num_gpus", "gpus", "accelerators", "gpu_count"),
-    "user": ("user", "virtual_cluster", "group", "queue"),
-    "deadline": ("deadline_s", "deadline"),
-    "overhead": ("overhead_s", "overhead"),
+    "job": ("job", "job_id", "id", "name", "job_name", "instance_sn"),
+    "task": ("task", "task_id"),
+    "submit": ("submit", "submit_time_s", "submit_s", "submit_time", "submission", "submission_time", "submitted",
+               "submitted_time", "creation_time"),
+    "duration": ("duration", "duration_s", "run_time_s", "runtime"),
+    "start": ("start", "start_time", "scheduled_time"),
+    "end": ("end", "end_time", "deletion_time"),
+    "gpus": ("gpus", "num_gpus", "num_gpu", "gpu_num", "gpu_count", "gpu_request", "accelerators"),
+    "workers": ("worker_num",),
+    "milli": ("gpu_milli",),
+    "iterations": ("iterations", "num_iteration"),
+    "user": ("user", "virtual_cluster", "vc", "organization", "app_name", "group", "queue"),
+    "deadline": ("deadline", "deadline_s"),
+    "overhead": ("overhead", "overhead_s"),
     "success": ("success", "reliability"),
-    "kind": ("model", "job_type", "kind"),
-}
-"""What a column may be called. The first three after `job` must be there."""
-NEEDED = ("submit", "duration", "gpus")
+    "kind": ("kind", "model", "model_name", "job_type", "type"),
+}  # fmt: skip
+"""Role of a column → what it may be called, the first that is there. See `read_trace` for which are needed."""
+UNKNOWN = ("", "nan", "none", "null", "nat", "<na>")
+WHY = {
+    "submit": "were there before the trace began", "gpus": "ask for no accelerators", "start": "never started",
+    "end": "had not ended when the trace did", "duration": "ran for no time",
+}  # fmt: skip
+"""Jobs that a public trace has and that cannot be simulated: the column that says so, and what it says."""
 
 
 @dataclass(frozen=True)
@@ -35,121 +49,243 @@ class Trace:
 
     Attributes:
         jobs: in order of submission.
+        task: (n,) name of each one's task, that of the job where the file has none.
         row: (n,) line of each in the file, from 1, the header not counted.
-        notes: what was changed or missed, a sentence each.
+        notes: what was assumed, changed or missed, a sentence each.
         left_out: rows that were left out: `row`, `column`, `value`, `expected`.
     """
 
     jobs: Jobs
-    row: np.ndarray
+    task: Texts
+    row: Ints
     notes: tuple[str, ...]
     left_out: pd.DataFrame
 
 
-def read_trace(path: Path, *, leave_out: bool = False, most: int | None = None) -> Trace:
-    """Read a trace from Parquet, CSV or JSON Lines.
+def read_trace(
+    path: Path, *, columns: Mapping[str, str] | None = None, leave_out: bool = False, most: int | None = None
+) -> Trace:
+    """Read a trace: Parquet, CSV, JSON Lines or an array of JSON objects, each also compressed.
+
+    Submission, accelerators, and duration or end (and start) must be there. Times are seconds, or ISO 8601, which is
+    in UTC without a zone. Jobs that ask for no accelerators, or of which the trace does not have the whole run, are
+    left out, and a note counts them.
 
     Args:
         path: the file.
+        columns: role → name in the file; the roles are those of `NAMES`, which holds the names that are known.
         leave_out: leave bad rows out, instead of an error at the first.
         most: accelerators that the cluster has; a job that asks for more is a bad row. None: not checked.
 
     Raises:
-        DataError: no such file, a column that is missing, or a bad row: the message names row, column and value.
+        DataError: no such file, columns that are missing, or a bad row: the message names row, column and value.
+        SettingsError: `columns` names a role that there is not.
     """
-    if path.suffix not in READERS or not path.is_file():
-        raise DataError(f"{path}: expected a file that ends in {', '.join(READERS)}")
-    frame = READERS[path.suffix](path)
-    found = {name: next((c for c in names if c in frame.columns), None) for name, names in NAMES.items()}
-    for name in NEEDED:
-        if found[name] is None:
-            raise DataError(
-                f"{path}: no column for {name}; expected one of {', '.join(NAMES[name])}, "
-                f"got {', '.join(map(str, frame.columns))}"
-            )
-    if frame.empty:
+    raw = read_table(path)
+    if raw.empty:
         raise DataError(f"{path}: no rows")
-    columns, wrong = _columns(frame, found, most)
-    bad = np.logical_or.reduce([mask for _, mask, _ in wrong]) if wrong else np.zeros(len(frame), bool)
-    rows: list[dict[str, Any]] = [
-        {"row": int(row) + 1, "column": found[name], "value": str(frame[found[name]].iloc[row]), "expected": expected}
-        for name, mask, expected in wrong
-        for row in (np.flatnonzero(mask) if leave_out else np.flatnonzero(mask)[:1])
-    ]
-    if rows and not leave_out:
-        first = min(rows, key=lambda each: each["row"])
+    frame, notes = one_row_a_job(raw, path)
+    found = _find(frame, columns or {}, path)
+    cells = _Cells(frame, found, most)
+    wrong, skipped = cells.wrong, cells.skipped
+    bad, skip = wrong["row"].unique(), skipped["row"].unique()
+    if len(bad) and not leave_out:
+        first = wrong.sort_values("row", kind="stable").iloc[0]
         raise DataError(
             f"{path}: row {first['row']}: {first['column']} is {first['value']!r}, expected {first['expected']}; "
-            f"{int(bad.sum())} of {len(frame)} rows are bad: mend them, or leave them out (--leave-out)"
+            f"{len(bad):,} of {len(frame):,} rows are bad: mend them, or leave them out (--leave-out)"
         )
-    if bad.all():
-        raise DataError(f"{path}: all {len(frame)} rows are bad; the first: {rows[0]}")
-    kept = np.flatnonzero(~bad)
-    order = kept[np.argsort(columns["submit"][kept], kind="stable")]
-    notes = [f"{len(rows)} bad cells: {int(bad.sum())} of {len(frame)} rows are left out"] if bad.any() else []
-    if (np.diff(columns["submit"][kept]) < 0).any():
+    kept = np.setdiff1d(np.arange(len(frame)), np.union1d(bad, skip) - 1)
+    counts = [f"{number:,} jobs {why}" for why, number in skipped["expected"].value_counts(sort=False).items()]
+    if len(kept) == 0:
+        why = "; ".join([*counts, *([f"{len(bad):,} rows are bad"] if len(bad) else [])])
+        raise DataError(f"{path}: none of {len(frame):,} rows is left: {why}")
+    notes += [f"{count}, and are left out" for count in counts]
+    if len(bad):
+        notes.append(f"{len(wrong):,} bad cells: {len(bad):,} of {len(frame):,} rows are left out")
+    submit = cells.columns["submit"][kept]
+    if (np.diff(submit) < 0).any():
         notes.append("rows were not in the order of submission and have been sorted")
-    made = _jobs(columns, order)
+    notes += cells.notes(kept)
+    order = kept[np.argsort(submit, kind="stable")]
+    made = _jobs(cells.columns, order)
     _check_names(path, made, order)
-    left_out = pd.DataFrame(rows, columns=["row", "column", "value", "expected"])
-    return Trace(made, order + 1, tuple(notes), left_out)
+    left_out = pd.concat([wrong, skipped]).sort_values("row", kind="stable", ignore_index=True)
+    task = cells.columns["task"][order] if "task" in cells.columns else made.id
+    return Trace(made, task, order + 1, tuple(notes), left_out)
 
 
-def _columns(
-    frame: pd.DataFrame, found: dict[str, str | None], most: int | None
-) -> tuple[dict[str, np.ndarray], list[tuple[str, Bools, str]]]:
-    """Columns as numbers, and for each demand the rows that do not meet it."""
-    columns: dict[str, np.ndarray] = {}
-    wrong: list[tuple[str, Bools, str]] = []
+def _find(frame: pd.DataFrame, columns: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Role → column, for the roles that there are."""
+    for role, column in columns.items():
+        if role not in NAMES:
+            raise SettingsError(f"--columns: no role '{role}'; known are {', '.join(NAMES)}")
+        if column not in frame:
+            raise DataError(f"{path}: no column '{column}' (for {role}); there are {_listed(frame)}")
+    found = {role: next((c for c in names if c in frame and c not in columns.values()), None)
+             for role, names in NAMES.items()} | dict(columns)  # fmt: skip
+    missing = [role for role in ("submit", "gpus") if found[role] is None]
+    if found["duration"] is None and found["end"] is None:
+        missing.append("duration")
+    if missing:
+        wanted = "; ".join(f"{role} ({', '.join(NAMES[role])})" for role in missing)
+        raise DataError(
+            f"{path}: no column for {wanted}; there are {_listed(frame)}; name them as "
+            f"--columns {','.join(f'{role}=…' for role in missing)}"
+        )
+    if found["duration"] == found["end"]:
+        found["end"] = None
+    return {role: column for role, column in found.items() if column is not None}
 
-    def number(name: str, demand: str, good: object, missing: float | None = None) -> None:
-        raw = frame[found[name]]
-        values: Floats = pd.to_numeric(raw, errors="coerce").to_numpy(float, na_value=np.nan)
-        absent = raw.isna().to_numpy()
-        if missing is not None:
-            values = np.where(absent, missing, values)
-        with np.errstate(invalid="ignore"):
-            mask = ~good(values)  # type: ignore[operator]
-        if mask.any():
-            wrong.append((name, mask, demand))
-        columns[name] = values
 
-    number("submit", "seconds, 0 or more", lambda v: np.isfinite(v) & (v >= 0))
-    number("duration", "seconds above 0", lambda v: np.isfinite(v) & (v > 0))
-    limit = np.inf if most is None else most
-    number(
-        "gpus",
-        "a whole number of at least 1" + ("" if most is None else f" and at most {most}, which the cluster has"),
-        lambda v: (v >= 1) & (v <= limit) & (v == np.round(v)),
-    )
-    if found["deadline"]:
-        number("deadline", "seconds, or nothing", lambda v: ~np.isnan(v), np.inf)
-    if found["overhead"]:
-        number("overhead", "seconds, 0 or more", lambda v: np.isfinite(v) & (v >= 0), 0.0)
-    if found["success"]:
-        number("success", "a probability above 0", lambda v: (v > 0) & (v <= 1), 1.0)
-    for name in ("job", "user", "kind"):
-        if found[name]:
-            columns[name] = frame[found[name]].astype("str").fillna("").to_numpy(str)
-    return columns, wrong
+def _listed(frame: pd.DataFrame) -> str:
+    names = [str(name) for name in frame.columns]
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} others" if len(names) > 20 else "")
+
+
+@dataclass
+class _Cells:
+    """Columns as numbers, and the cells that do not meet a demand or leave a job out."""
+
+    frame: pd.DataFrame
+    found: dict[str, str]
+    most: int | None
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    wrong: pd.DataFrame = field(init=False)
+    skipped: pd.DataFrame = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._bad: list[tuple[str, Bools, str]] = []
+        self._out: list[tuple[str, Bools, str]] = []
+        self._whole_run()
+        self._gpus()
+        self._others()
+        self.skipped = self._rows(self._out).drop_duplicates("row")
+        bad = self._rows(self._bad)
+        self.wrong = bad[~bad["row"].isin(self.skipped["row"])]
+
+    def notes(self, kept: Ints) -> list[str]:
+        """Of what was assumed for the jobs that are kept."""
+        told = []
+        if "duration" not in self.found and "start" not in self.found:
+            told.append("no column of starts: durations are from submission to end")
+        if parts := int((self.columns["milli"][kept] < 1000).sum()):
+            told.append(f"{parts:,} jobs ask for a part of an accelerator, and get a whole one")
+        return told
+
+    def _whole_run(self) -> None:
+        """Submission and duration; a run that the trace does not have whole leaves its job out."""
+        run = "duration" if "duration" in self.found else "end"
+        if run == "duration":
+            duration = self._numbers("duration")
+            if "start" in self.found or "end" in self.found:
+                self._leave("duration", self._unknown("duration"), "have no duration")
+        else:
+            for role in ("submit", "start", "end"):
+                if role in self.found:
+                    self._leave(role, self._unknown(role))
+            duration = self._times("end") - self._times("start" if "start" in self.found else "submit")
+        self._leave(run, duration == 0, WHY["duration"])
+        self._demand(run, "seconds above 0" if run == "duration" else "a time after the start", duration > 0)
+        self._demand(run, "seconds that are finite", ~np.isinf(duration))
+        submit = self._times("submit")
+        self._demand("submit", "seconds, 0 or more, or a time such as 2020-06-09 18:41:01", submit >= 0)
+        self._demand("submit", "seconds that are finite", ~np.isinf(submit))
+        self.columns |= {"submit": submit, "duration": duration}
+
+    def _gpus(self) -> None:
+        gpus, demand = self._numbers("gpus"), "a whole number of at least 1"
+        if "workers" in self.found:
+            gpus = gpus * self._numbers("workers")
+        milli = self._numbers("milli") if "milli" in self.found else np.full(len(gpus), 1000.0)
+        part = (gpus > 0) & (gpus < 1)
+        milli = np.where(part, np.ceil(gpus * 1000), np.where(milli > 0, np.minimum(milli, 1000), 1000))
+        gpus = np.where(part, 1.0, gpus)
+        if self.most is not None:
+            demand += f" and at most {self.most}, which the cluster has"
+        limit = np.inf if self.most is None else self.most
+        self._leave("gpus", gpus == 0)
+        self._demand("gpus", demand, (gpus >= 1) & (gpus <= limit) & (gpus == np.round(gpus)))
+        self.columns |= {"gpus": gpus, "milli": milli}
+
+    def _others(self) -> None:
+        if "deadline" in self.found:
+            deadline = np.where(self._unknown("deadline"), np.inf, self._times("deadline"))
+            self._demand("deadline", "seconds, a time, or nothing", ~np.isnan(deadline))
+            self.columns["deadline"] = deadline
+        for role, demand, missing in (
+            ("overhead", "seconds, 0 or more", 0.0), ("success", "a probability above 0", 1.0),
+            ("iterations", "a number above 0", np.nan),
+        ):  # fmt: skip
+            if role not in self.found:
+                continue
+            values = np.where(self._unknown(role), missing, self._numbers(role))
+            low = values >= 0 if role == "overhead" else values > 0
+            self._demand(role, demand, np.isfinite(values) & low & ((values <= 1) | (role != "success")))
+            self.columns[role] = values
+        for role in ("job", "task", "user", "kind"):
+            if role in self.found:
+                self.columns[role] = self.frame[self.found[role]].astype("str").fillna("").to_numpy(str)
+
+    def _unknown(self, role: str) -> Bools:
+        raw = self.frame[self.found[role]]
+        if pd.api.types.is_numeric_dtype(raw) or pd.api.types.is_datetime64_any_dtype(raw):
+            return raw.isna().to_numpy(bool)
+        words: Bools = raw.astype("str").fillna("").str.strip().str.lower().isin(UNKNOWN).to_numpy(bool)
+        return words | raw.isna().to_numpy(bool)
+
+    def _numbers(self, role: str) -> Floats:
+        raw = pd.to_numeric(self.frame[self.found[role]], errors="coerce")
+        values: Floats = raw.to_numpy(float, na_value=np.nan).copy()
+        return values
+
+    def _times(self, role: str) -> Floats:
+        """Seconds, or seconds since 1970 of times; a column is of one or the other."""
+        raw = self.frame[self.found[role]]
+        if pd.api.types.is_numeric_dtype(raw):
+            return self._numbers(role)
+        seconds = self._numbers(role) if not pd.api.types.is_datetime64_any_dtype(raw) else np.full(len(raw), np.nan)
+        written = np.isnan(seconds) & ~self._unknown(role)
+        if written.sum() * 2 > len(raw) - self._unknown(role).sum():
+            stamps = pd.to_datetime(raw, errors="coerce", utc=True, format="ISO8601")
+            since = (stamps - pd.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(float)
+            seconds = np.where(written, since, np.nan)
+        return seconds
+
+    def _demand(self, role: str, expected: str, good: Any) -> None:
+        if not np.all(good):
+            self._bad.append((role, ~np.asarray(good), expected))
+
+    def _leave(self, role: str, rows: Bools, why: str | None = None) -> None:
+        if rows.any():
+            self._out.append((role, rows, why or WHY[role]))
+
+    def _rows(self, cells: list[tuple[str, Bools, str]]) -> pd.DataFrame:
+        parts = [pd.DataFrame({"row": [], "column": [], "value": [], "expected": []}).astype({"row": np.int64})]
+        for role, mask, expected in cells:
+            values = self.frame[self.found[role]][mask].astype("str").fillna("").to_numpy()
+            own = {"row": np.flatnonzero(mask) + 1, "column": self.found[role], "value": values, "expected": expected}
+            parts.append(pd.DataFrame(own))
+        return pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
 
 
 def _jobs(columns: dict[str, np.ndarray], order: np.ndarray) -> Jobs:
     own = {name: values[order] for name, values in columns.items()}
     first = own["submit"][0]
-    n = len(order)
+    iterations = own.get("iterations", np.ones(len(order)))
     deadline = {"deadline": own["deadline"] - first} if "deadline" in own else {}
     others = {name: own[name] for name in ("user", "kind", "overhead", "success") if name in own}
     names = own["job"] if "job" in own else (order + 1).astype(str)
-    return Jobs(
-        names, own["submit"] - first, own["gpus"].astype(np.int64), np.ones(n), own["duration"], **deadline, **others
-    )
+    gpus = own["gpus"].astype(np.int64)
+    return Jobs(names, own["submit"] - first, gpus, iterations, own["duration"] / iterations, **deadline, **others)
 
 
 def _check_names(path: Path, jobs: Jobs, order: np.ndarray) -> None:
-    names, count = np.unique(jobs.id, return_counts=True)
-    for k in np.flatnonzero(count > 1)[:1]:
-        rows = np.sort(order[jobs.id == names[k]])[:2] + 1
-        raise DataError(
-            f"{path}: rows {rows[0]} and {rows[1]} have the same job '{names[k]}'; give every job a name of its own"
-        )
+    names, first, count = np.unique(jobs.id, return_index=True, return_counts=True)
+    if (count == 1).all():
+        return
+    k = int(np.flatnonzero(count > 1)[first[count > 1].argmin()])
+    rows = np.sort(order[jobs.id == names[k]])[:2] + 1
+    raise DataError(
+        f"{path}: rows {rows[0]} and {rows[1]} have the same job '{names[k]}'; give every job a name of its own"
+    )

@@ -1,0 +1,116 @@
+"""How fast the jobs of a trace run, from a file: on types of accelerators, or on numbers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mfcp.arrays import Floats, Ints
+from mfcp.errors import DataError
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.configurations import Configurations
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.traces.files import read_table
+
+NAMED = {"job": ("job", "job_id", "id"), "kind": ("model", "kind", "job_type", "model_name")}
+"""Whom a row is about: one job, or all jobs of a model."""
+
+
+def read_speeds(path: Path, jobs: Jobs, cluster: Cluster) -> Floats:
+    """(n, K) speed of each job on each type of accelerator, from a table with `job` or `model`, `type` and `speed`.
+
+    A job's duration in the trace is at speed 1. Speed 0, or no row for a type, means that the job does not run there.
+
+    Raises:
+        DataError: a column that is missing, a cell that is wrong, two rows for one pair, or a job without any row.
+    """
+    frame, row, who = _read(path, jobs, ("type", "speed"))
+    kind = _types(path, frame, cluster)
+    speed = _numbers(path, frame, "speed", "a number of 0 or more")
+    table = np.zeros((row.max(initial=-1) + 1, len(cluster.types)))
+    _check_once(path, frame, np.stack([row, kind]))
+    table[row, kind] = speed
+    result = table[who]
+    for job in np.flatnonzero((result <= 0).all(axis=1))[:1]:
+        raise DataError(f"{path}: job {jobs.id[job]} runs on no type of the cluster ({', '.join(cluster.types)})")
+    return result
+
+
+def read_configurations(path: Path, jobs: Jobs, cluster: Cluster) -> Configurations:
+    """Ways to run, from a table with `job` or `model`, `gpus`, and `speed` or `iterations_per_s`.
+
+    `type` must be there if the cluster has several; `watts` may. Speed 1 is that of the job's duration in the trace;
+    iterations need the trace to tell how many a job does.
+
+    Raises:
+        DataError: as `read_speeds`; or iterations per second where the trace tells no iterations.
+    """
+    frame, row, who = _read(path, jobs, ("gpus",))
+    named = [name for name in ("speed", "iterations_per_s") if name in frame]
+    if len(named) != 1:
+        raise DataError(f"{path}: expected one of the columns speed and iterations_per_s, got {len(named)} of them")
+    if len(cluster.types) > 1 and "type" not in frame:
+        raise DataError(f"{path}: no column type, and the cluster has several ({', '.join(cluster.types)})")
+    kind = _types(path, frame, cluster) if "type" in frame else np.zeros(len(frame), np.int64)
+    gpus = _numbers(path, frame, "gpus", "a whole number of at least 1")
+    if named == ["iterations_per_s"] and (jobs.iterations == 1).all():
+        raise DataError(f"{path}: iterations_per_s, but the trace tells no iterations; give it a column iterations")
+    rate = _numbers(path, frame, named[0], "a number of 0 or more")
+    watts = _numbers(path, frame, "watts", "a number of 0 or more") if "watts" in frame else np.zeros(len(frame))
+    _check_once(path, frame, np.stack([row, kind, gpus.astype(np.int64)]))
+    own = np.unique(np.stack([kind, gpus, watts]), axis=1)
+    place = {tuple(column): c for c, column in enumerate(own.T.tolist())}
+    column = np.array([place[each] for each in zip(kind.tolist(), gpus.tolist(), watts.tolist(), strict=True)])
+    table = np.zeros((row.max(initial=-1) + 1, own.shape[1]))
+    table[row, column] = rate
+    rates = table[who]
+    if named == ["speed"]:
+        rates = rates / jobs.step[:, None]
+    for job in np.flatnonzero((rates <= 0).all(axis=1))[:1]:
+        raise DataError(f"{path}: job {jobs.id[job]} has no way to run with a speed above 0")
+    return Configurations(own[1].astype(np.int64), own[0].astype(np.int64), rates, own[2])
+
+
+def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> tuple[pd.DataFrame, Ints, Ints]:
+    """The table, (rows,) number of the one whom each is about, and (n,) that of each job."""
+    frame = read_table(path)
+    found = next(((by, name) for by, names in NAMED.items() for name in names if name in frame), None)
+    missing = ([] if found else ["job or model"]) + [name for name in columns if name not in frame]
+    if missing or found is None:
+        raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(map(str, frame.columns))}")
+    by, column = found
+    names = frame[column].astype("str").fillna("").to_numpy(str)
+    known, row = np.unique(names, return_inverse=True)
+    asked = jobs.id if by == "job" else jobs.kind
+    who = np.searchsorted(known, asked).clip(max=len(known) - 1)
+    for job in np.flatnonzero(known[who] != asked)[:1]:
+        raise DataError(f"{path}: no row whose {column} is '{asked[job]}', which job {jobs.id[job]} of the trace has")
+    return frame, row.astype(np.int64), who.astype(np.int64)
+
+
+def _types(path: Path, frame: pd.DataFrame, cluster: Cluster) -> Ints:
+    names = frame["type"].astype("str").fillna("")
+    for row in np.flatnonzero(~names.isin(cluster.types))[:1]:
+        raise DataError(
+            f"{path}: row {row + 1}: type is '{names.iloc[row]}', expected one of {', '.join(cluster.types)}"
+        )
+    return np.array([cluster.types.index(name) for name in names], np.int64)
+
+
+def _numbers(path: Path, frame: pd.DataFrame, column: str, expected: str) -> Floats:
+    values: Floats = pd.to_numeric(frame[column], errors="coerce").to_numpy(float, na_value=np.nan)
+    good = np.isfinite(values) & (values >= 0)
+    if column == "gpus":
+        good &= (values >= 1) & (values == np.round(values))
+    for row in np.flatnonzero(~good)[:1]:
+        raise DataError(f"{path}: row {row + 1}: {column} is {frame[column].iloc[row]!r}, expected {expected}")
+    return values
+
+
+def _check_once(path: Path, frame: pd.DataFrame, keys: np.ndarray) -> None:
+    _, first, count = np.unique(keys, axis=1, return_index=True, return_counts=True)
+    if (count > 1).any():
+        raise DataError(f"{path}: row {first[count > 1].min() + 1} has a second one for the same; keep one of them")

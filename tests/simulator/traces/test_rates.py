@@ -1,0 +1,80 @@
+"""Speeds and configurations of the jobs of a trace."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mfcp.errors import DataError
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.traces.rates import read_configurations, read_speeds
+
+CLUSTER = Cluster.parse("v100:4,k80:8")
+
+
+@pytest.fixture
+def jobs():
+    return Jobs(
+        np.array(["x", "y", "z"]), np.zeros(3), np.array([1, 2, 2]), np.array([10.0, 20.0, 30.0]),
+        np.array([1.0, 0.5, 2.0]), kind=np.array(["bert", "vgg", "bert"]),
+    )  # fmt: skip
+
+
+def written(tmp_path, **columns):
+    pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+def test_speeds_of_models_and_of_jobs(tmp_path, jobs):
+    path = written(
+        tmp_path, model=["bert", "bert", "vgg"], type=["k80", "v100", "v100"], speed=[0.25, 1, 0.5], more=[1, 2, 3]
+    )
+    assert read_speeds(path, jobs, CLUSTER).tolist() == [[1, 0.25], [0.5, 0], [1, 0.25]]
+    path = written(tmp_path, job=["z", "x", "y"], type=["k80"] * 3, speed=[3, 1, 2])
+    assert read_speeds(path, jobs, CLUSTER).tolist() == [[0, 1], [0, 2], [0, 3]]
+
+
+def test_configurations_by_speed_and_by_iterations(tmp_path, jobs):
+    kind = {"model": ["bert", "bert", "vgg"], "type": ["v100", "v100", "k80"], "gpus": [1, 2, 8]}
+    found = read_configurations(written(tmp_path, **kind, speed=[1, 1.5, 4]), jobs, CLUSTER)
+    assert (found.gpus.tolist(), found.type.tolist()) == ([1, 2, 8], [0, 0, 1])
+    assert found.rate.tolist() == [[1, 1.5, 0], [0, 0, 8], [0.5, 0.75, 0]]
+    found = read_configurations(
+        written(tmp_path, **kind, iterations_per_s=[3, 4, 5], watts=[300, 600, 0]), jobs, CLUSTER
+    )
+    assert found.rate.tolist() == [[3, 4, 0], [0, 0, 5], [3, 4, 0]]
+    assert found.watts.tolist() == [300, 600, 0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"speed": [1]}, "no column job or model, type; there are speed"),
+        ({"model": ["bert"], "type": ["v100"], "speed": [1]}, "no row whose model is 'vgg', which job y"),
+        ({"model": ["vgg", "bert"], "type": ["v100", "a100"], "speed": [1, 1]}, "row 2: type is 'a100', expected one"),
+        ({"model": ["vgg", "bert"], "type": ["v100"] * 2, "speed": [1, -1]}, "row 2: speed is '-1', expected a number"),
+        ({"model": ["vgg", "bert"], "type": ["v100"] * 2, "speed": [1, 0]}, "job x runs on no type of the cluster"),
+        ({"model": ["vgg", "bert", "vgg"], "type": ["v100"] * 3, "speed": [1, 1, 2]}, "row 1 has a second one"),
+    ],
+)
+def test_what_is_wrong_with_speeds_is_told(tmp_path, jobs, columns, message):
+    with pytest.raises(DataError, match=message):
+        read_speeds(written(tmp_path, **columns), jobs, CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"gpus": [1, 1]}, "expected one of the columns speed and iterations_per_s, got 0"),
+        ({"gpus": [1, 1], "speed": [1, 1]}, "no column type, and the cluster has several"),
+        ({"gpus": [1, 1.5], "type": ["k80"] * 2, "speed": [1, 1]}, "row 2: gpus is '1.5', expected a whole number"),
+        ({"gpus": [1, 1], "type": ["k80"] * 2, "speed": [1, 0]}, "job x has no way to run with a speed above 0"),
+    ],
+)
+def test_what_is_wrong_with_configurations_is_told(tmp_path, jobs, columns, message):
+    with pytest.raises(DataError, match=message):
+        read_configurations(written(tmp_path, model=["vgg", "bert"], **columns), jobs, CLUSTER)
+    once = Jobs.simple(jobs.submit, jobs.gpus, jobs.duration)
+    path = written(tmp_path, job=["0", "1", "2"], gpus=[1, 1, 1], type=["k80"] * 3, iterations_per_s=[1, 1, 1])
+    with pytest.raises(DataError, match="the trace tells no iterations"):
+        read_configurations(path, once, CLUSTER)
