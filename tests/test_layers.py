@@ -46,7 +46,7 @@ LAYERS = {
     "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
-        {"cluster", "jobs", "kernels", "placement", "semantics"},
+        {"cluster", "jobs", "kernels", "luck", "placement", "semantics"},
         {"beliefs", "configurations", "event_log"},
         {"outcome", "traces"},
         {"policies"},

@@ -15,6 +15,7 @@ from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.course import Course
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.luck import draw_failures
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
 from mfcp.simulator.policies.deciding import Deciding
@@ -57,7 +58,8 @@ def simulate(
             and under elastic policies other numbers too, whose speed is that of theirs to the power 0.9.
         placement: which node of those with room a job takes: the `first`, the `best` fit, or the `fastest`; not in
             rounds.
-        retries: how often a failed job starts again from nothing; after that it is given up.
+        retries: how often a failed job starts again from nothing; after that it is given up. Which attempts fail
+            follows from a job's name and the seed, whatever else runs.
         last: row of a job; a run in rounds ends when all jobs up to it have ended, and of the others it tells no end.
         seed: of beliefs, failures and whatever a policy draws.
 
@@ -71,9 +73,8 @@ def simulate(
     """
     speeds = np.ones((len(jobs.id), len(cluster.types))) if speed is None else speed
     _check_fits(jobs, cluster, speeds)
-    streams = np.random.SeedSequence(seed).spawn(2)
-    expected = belief.durations(jobs, np.random.default_rng(streams[0]))
-    fails = _failures(jobs, retries, np.random.default_rng(streams[1]))
+    expected = belief.durations(jobs, np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0]))
+    fails = draw_failures(jobs.id, jobs.success, retries, seed)
     view = View.of(jobs, cluster, expected)
     policy.check(view)
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
@@ -100,13 +101,3 @@ def _check_fits(jobs: Jobs, cluster: Cluster, speed: Floats) -> None:
             f"job {jobs.id[job]} asks for {jobs.gpus[job]} accelerators; the cluster has at most {most[job]} of one "
             "type that it runs on; leave it out or take a larger cluster"
         )
-
-
-def _failures(jobs: Jobs, retries: int, rng: np.random.Generator) -> Floats:
-    """(n, attempts) part that is left when an attempt fails, at a uniform point; -1 where it succeeds."""
-    if (jobs.success >= 1).all():
-        return np.empty((len(jobs.id), 0))
-    shape = (len(jobs.id), retries + 1)
-    fails = rng.random(shape) >= jobs.success[:, None]
-    left: Floats = np.where(fails, rng.random(shape), -1.0)
-    return left

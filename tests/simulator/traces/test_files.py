@@ -48,6 +48,7 @@ def test_an_archive_of_several_tables_tells_their_names(tmp_path):
         ("a.json", b"[" * 100_000, r"a\.json: not valid JSON"),
         ("a.csv.gz", gzip.compress(b"a,b\n1,2\n3\n"), r"a\.csv: .*every row needs the header's 2 cells"),
     ],
+    ids=["ending", "cut", "no gzip", "no JSON", "numbers", "deep", "ragged"],
 )
 def test_what_is_no_table_is_told(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
