@@ -36,7 +36,7 @@ def _uniform(key: np.ndarray, number: np.ndarray) -> Floats:
 
 
 def _mixed(value: np.ndarray | np.uint64) -> np.ndarray:
-    """The output function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every input bit moves every output bit."""
+    """The output function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): each bit moves each bit."""
     with np.errstate(over="ignore"):
         z = np.asarray(value, np.uint64) + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
