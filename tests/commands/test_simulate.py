@@ -124,6 +124,22 @@ def test_rigid_and_elastic_policies_side_by_side_come_with_a_word(trace, tmp_pat
     assert "to the power 0.9" not in capsys.readouterr().out
 
 
+def test_parts_of_accelerators_on_nodes_from_a_table(tmp_path, capsys):
+    pods = ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\n"
+            "a,1000,10,1,500,,0,100,0\nb,1000,10,1,500,,0,100,0\nc,1000,10,1,1000,V100,0,50,0\n")  # fmt: skip
+    (tmp_path / "pods.csv").write_text(pods)
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nx,2000,100,1,T4\ny,2000,100,1,V100\n")
+    names = ("--trace", tmp_path / "pods.csv", "--cluster", tmp_path / "nodes.csv", "--policy", "fifo",
+             "--out", tmp_path / "out")  # fmt: skip
+    for placement, makespan in (("fgd", 100), ("first", 150)):
+        assert call(*names, "--placement", placement) == 0
+        assert json.loads((tmp_path / "out/metrics.json").read_text())["fifo"]["makespan_s"] == makespan
+    log = pd.read_parquet(tmp_path / "out/log-fifo.parquet")
+    assert log[(log["event"] == "started") & (log["job"] == 2)]["node"].tolist() == [1]
+    assert call(*names[:2], "--cluster", 2, *names[4:]) == 0
+    assert "the cluster has none of these; they are ignored" in capsys.readouterr().out
+
+
 def test_what_a_release_predicts_is_a_belief(tmp_path_factory, tmp_path, capsys):
     model = tmp_path_factory.mktemp("release") / "made"
     log = small_log()

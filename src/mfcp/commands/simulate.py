@@ -12,6 +12,7 @@ from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
+    from mfcp.arrays import Floats
     from mfcp.simulator.beliefs import Belief
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.explaining import Explanation
@@ -38,7 +39,9 @@ def add_parser(commands: Any) -> None:
     simulate.add_argument(
         "--trace", type=Path, required=True, metavar="FILE", help="a row per job: .parquet, .csv, .jsonl, .json, .gz"
     )
-    simulate.add_argument("--cluster", required=True, metavar="C", help="64, 8x8 or v100:9x4,k80:36")
+    simulate.add_argument(
+        "--cluster", required=True, metavar="C", help="64, 8x8 or v100:9x4,k80:36, or a table of nodes"
+    )
     simulate.add_argument("--policy", metavar="P,Q,…", help="see docs/simulator.md; not needed with --check")
     simulate.add_argument("--columns", metavar="ROLE=NAME,…", help="columns of the trace, as submit=when,gpus=n")
     simulate.add_argument(
@@ -53,7 +56,11 @@ def add_parser(commands: Any) -> None:
     simulate.add_argument(
         "--semantics", metavar="NAME", help="a preset: plain, muri, gavel, shockwave, slots, elasticflow"
     )
-    simulate.add_argument("--placement", choices=("first", "best", "fastest"), default="first", help="of nodes (first)")
+    simulate.add_argument(
+        "--placement", default="first", metavar="NAME",
+        help="which node a job takes: first, best, fastest; or fgd, best_fit, dot_product, gpu_packing, "
+        "gpu_clustering, random, which know parts of accelerators, cores and memory (first)",
+    )  # fmt: skip
     simulate.add_argument("--seed", type=int, default=0, metavar="S", help="of beliefs and failures (0)")
     simulate.add_argument("--leave-out", action="store_true", help="leave bad rows out, instead of an error")
     simulate.add_argument("--check", action="store_true", help="only describe the trace: load, shape, contradictions")
@@ -71,13 +78,14 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.semantics import preset
     from mfcp.simulator.simulation import simulate
-    from mfcp.simulator.traces.rates import read_configurations, read_speeds
+    from mfcp.simulator.traces.nodes import read_nodes
+    from mfcp.simulator.traces.rates import read_configurations
     from mfcp.simulator.traces.reading import read_trace
 
     if not options.policy and not options.check:
         raise SettingsError("--policy: name at least one, as fifo or srsf,las; or describe the trace with --check")
     load_members(options)
-    cluster = Cluster.parse(options.cluster)
+    cluster = read_nodes(Path(options.cluster)) if Path(options.cluster).is_file() else Cluster.parse(options.cluster)
     policies = dict(_policies(options.policy or ""))
     semantics = preset(options.semantics) if options.semantics else None
     if options.out:
@@ -91,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
         _print_description(trace, cluster)
         return
     belief = _belief(options.belief, trace)
-    speed = read_speeds(options.speeds, trace.jobs, cluster) if options.speeds else None
+    speed = _speeds(options.speeds, trace, cluster)
     ways = read_configurations(options.configurations, trace.jobs, cluster) if options.configurations else None
 
     def run_one(policy: Policy, seed: int) -> Outcome:
@@ -140,6 +148,22 @@ def _columns(text: str | None) -> dict[str, str]:
         if not (role and equals and name):
             raise SettingsError(f"--columns {text}: expected ROLE=NAME,ROLE=NAME, as submit=when,gpus=n")
     return {role.strip(): name.strip() for role, _, name in pairs}
+
+
+def _speeds(path: Path | None, trace: Trace, cluster: Cluster) -> Floats | None:
+    """(n, K) from a table, 0 on types that the trace rules out for a job; None if every job runs on all alike."""
+    import numpy as np
+
+    from mfcp.simulator.traces.rates import read_speeds
+
+    named = [set(text.split("|")) - {""} for text in trace.models]
+    if not any(named):
+        return read_speeds(path, trace.jobs, cluster) if path else None
+    if not set(cluster.types) & set().union(*named):
+        print("the trace names types of accelerators that jobs need, the cluster has none of these; they are ignored")
+        return read_speeds(path, trace.jobs, cluster) if path else None
+    allowed = np.array([[not names or kind in names for kind in cluster.types] for names in named], float)
+    return allowed * read_speeds(path, trace.jobs, cluster) if path else allowed
 
 
 def _belief(text: str, trace: Trace) -> Belief:

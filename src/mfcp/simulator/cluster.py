@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from mfcp.arrays import Ints
 from mfcp.errors import SettingsError
 
 _PART = re.compile(r"(?:(?P<type>[A-Za-z][\w-]*):)?(?:(?P<nodes>\d+)x)?(?P<gpus>\d+)")
+
+
+PLENTY = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,20 @@ class Cluster:
         size: (L,) accelerators of a node.
         type: (L,) index of its type.
         types: K names.
+        cpu, memory: (L,) thousandths of a core and MiB of a node; more than anyone asks for, if unknown.
     """
 
     size: Ints
     type: Ints
     types: tuple[str, ...] = ("gpu",)
+    cpu: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    memory: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        """Fill in what was left out."""
+        for name in ("cpu", "memory"):
+            if len(getattr(self, name)) == 0:
+                object.__setattr__(self, name, np.full(len(self.size), PLENTY))
 
     @property
     def accelerators(self) -> int:

@@ -29,7 +29,7 @@ class Course:
         left: (n,) iterations of the present attempt; goal: (n,) those at which it ends.
         executed: (n,) seconds on accelerators; held: (n,) accelerator-seconds; joules: (n,).
         started, finished: (n,) seconds, NaN before; stops: (n,) how often it was taken off; lost: (n,) accelerator-
-            seconds of failed attempts.
+            seconds of failed attempts, overheads included.
         now: seconds; arrived: how many jobs have been submitted.
         log: what has happened.
     """
@@ -41,7 +41,7 @@ class Course:
         self.left, self.attempt = jobs.iterations.astype(float), np.zeros(n, np.int64)
         self._fails = np.column_stack([fails, np.full(n, -1.0)])
         self.goal = self._goal(np.arange(n))
-        self.executed, self.held, self.joules, self.lost, self._before = (np.zeros(n) for _ in range(5))
+        self.executed, self.held, self.joules, self.lost = (np.zeros(n) for _ in range(4))
         self.started, self.finished, self.stops = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64)
         self.now, self.arrived, self.log, self._idle = 0.0, 0, EventLog(), 0
 
@@ -89,8 +89,7 @@ class Course:
             self.log.add(times[mask], rows[mask], event, gpus[mask], node[mask])
         self.finished[rows[~failed]] = times[~failed]
         self.left[rows] = np.where(failed, self.jobs.iterations[rows], 0.0)
-        self.lost[rows] += np.where(failed, self.held[rows] - self._before[rows], 0.0)
-        self._before[rows] = self.held[rows]
+        self.lost[rows[failed]] = self.held[rows[failed]]  # all attempts so far have failed
         self.attempt[rows] += failed
         self.goal[rows] = self._goal(rows)
         return np.asarray(again)
@@ -99,7 +98,7 @@ class Course:
         """What has come of it; `work` is how much was done."""
         return Outcome(
             self.jobs, self.cluster, self.started, self.finished, self.executed, self.held, self.lost, self.stops,
-            self.log.frame(), work, self.joules,
+            self.log.rows(), work, self.joules,
         )  # fmt: skip
 
     def _goal(self, rows: Ints) -> Floats:

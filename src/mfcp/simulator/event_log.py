@@ -43,9 +43,9 @@ class EventLog:
             rows["time"], rows["job"], rows["event"], rows["gpus"], rows["node"] = time, jobs, event, gpus, node
             self._parts.append(rows)
 
-    def frame(self) -> pd.DataFrame:
-        """As a table."""
-        return log_frame(np.concatenate([np.empty(0, ROW), *self._parts]))
+    def rows(self) -> Any:
+        """(r,) `ROW`."""
+        return np.concatenate([np.empty(0, ROW), *self._parts])
 
 
 def stretches(log: pd.DataFrame) -> pd.DataFrame:

@@ -25,6 +25,9 @@ class Jobs:
         deadline: (n,) absolute seconds; infinite without one.
         overhead: (n,) seconds without progress, whenever the semantics charge them.
         success: (n,) probability that an attempt succeeds.
+        milli: (n,) thousandths of each accelerator; below 1,000 only of a single one. Only clocks with a `Placement`
+            look at it, and at the next two: elsewhere a job has its accelerators whole.
+        cpu, memory: (n,) thousandths of a core, MiB.
     """
 
     id: Texts
@@ -37,6 +40,9 @@ class Jobs:
     deadline: Floats = field(default_factory=lambda: np.empty(0))
     overhead: Floats = field(default_factory=lambda: np.empty(0))
     success: Floats = field(default_factory=lambda: np.empty(0))
+    milli: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    cpu: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    memory: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
         """Fill in what was left out, and check what cannot be simulated.
@@ -47,7 +53,8 @@ class Jobs:
         n = len(self.id)
         unknown = {
             "user": np.full(n, ""), "kind": np.full(n, ""), "deadline": np.full(n, np.inf),
-            "overhead": np.zeros(n), "success": np.ones(n),
+            "overhead": np.zeros(n), "success": np.ones(n), "milli": np.full(n, 1000),
+            "cpu": np.zeros(n, np.int64), "memory": np.zeros(n, np.int64),
         }  # fmt: skip
         for name, values in unknown.items():
             if len(getattr(self, name)) == 0:

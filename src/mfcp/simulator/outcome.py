@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Floats, Ints
 from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.event_log import log_frame
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.kernels.books import EVENT_NAMES
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,9 @@ class Outcome:
         started: (n,) seconds of the first start.
         finished: (n,) seconds; NaN for a job that does not finish.
         executed: (n,) seconds on accelerators, all attempts and overheads; held: (n,) accelerator-seconds of them.
-        lost: (n,) accelerator-seconds of failed attempts.
+        lost: (n,) accelerator-seconds of failed attempts, overheads included.
         stops: (n,) preemptions.
-        log: a row per happening: `time_s`, `job` (row of the job), `event`, `gpus`, `node` (the first; -1 for
-            none; in rounds and for decisions, the type). See `mfcp.simulator.event_log`.
+        record: (r,) what happened, `mfcp.simulator.kernels.books.ROW`.
         work: how much a run did: events, steps in heaps, jobs that were looked at.
         joules: (n,) energy, where configurations have watts.
     """
@@ -37,9 +40,17 @@ class Outcome:
     held: Floats
     lost: Floats
     stops: Ints
-    log: pd.DataFrame
+    record: Any
     work: dict[str, int]
     joules: Floats = field(default_factory=lambda: np.empty(0))
+
+    @cached_property
+    def log(self) -> pd.DataFrame:
+        """A row per happening: `time_s`, `job` (row of the job), `event`, `gpus`, `node` (the first; -1 for none).
+
+        In rounds and for decisions, `node` is the type. See `mfcp.simulator.event_log`.
+        """
+        return log_frame(self.record)
 
     @property
     def jct(self) -> Floats:
@@ -50,7 +61,8 @@ class Outcome:
         """Rows of the jobs that do not finish, by why: `declined`, `given_up`, or `never_ends`."""
         missing, why = np.isnan(self.finished), {}
         for name in ("declined", "given_up"):
-            why[name] = np.sort(self.log.loc[(self.log["event"] == name).to_numpy(), "job"].to_numpy(np.int64))
+            rows = self.record["job"][self.record["event"] == EVENT_NAMES.index(name)]
+            why[name] = np.sort(rows).astype(np.int64)
             missing[why[name]] = False
         return why | {"never_ends": np.flatnonzero(missing)}
 

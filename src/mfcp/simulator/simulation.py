@@ -9,14 +9,16 @@ from mfcp.errors import DataError, SettingsError
 from mfcp.registry import import_members
 from mfcp.simulator.beliefs import Belief, Oracle
 from mfcp.simulator.clocks.decisions import run_decisions
-from mfcp.simulator.clocks.events import run_events
+from mfcp.simulator.clocks.events import FITS, run_events
 from mfcp.simulator.clocks.rounds import run_rounds
+from mfcp.simulator.clocks.shared import run_shared
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.course import Course
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.luck import draw_failures
 from mfcp.simulator.outcome import Outcome
+from mfcp.simulator.placement.machines import Placement
 from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
 from mfcp.simulator.policies.deciding import Deciding
 from mfcp.simulator.semantics import PRESETS, Events, Rounds, Semantics, Slots
@@ -56,11 +58,11 @@ def simulate(
         speed: (n, K) of each job on each type of accelerator, 0 where it does not run; all 1 if None.
         configurations: how jobs can run, for policies that choose it; if None, the accelerators that a job asks for,
             and under elastic policies other numbers too, whose speed is that of theirs to the power 0.9.
-        placement: which node of those with room a job takes: the `first`, the `best` fit, or the `fastest`; not in
-            rounds.
+        placement: which node of those with room a job takes: the `first`, the `best` fit, or the `fastest`; or the name
+            of a `Placement`, which puts a job on one node and knows parts of accelerators. Not in rounds or decisions.
         retries: how often a failed job starts again from nothing; after that it is given up. Which attempts fail
             follows from a job's name and the seed, whatever else runs.
-        last: row of a job; a run in rounds ends when all jobs up to it have ended, and of the others it tells no end.
+        last: row of a job; a run in rounds ends when all jobs up to it have ended.
         seed: of beliefs, failures and whatever a policy draws.
 
     Returns:
@@ -78,9 +80,11 @@ def simulate(
     view = View.of(jobs, cluster, expected)
     policy.check(view)
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
-    if isinstance(policy, Ordering) and isinstance(terms, Events):
-        return run_events(jobs, cluster, policy, terms, view, speeds, fails, placement)
     course = Course(jobs, cluster, expected, fails)
+    if isinstance(policy, Ordering) and isinstance(terms, Events):
+        if placement in FITS:
+            return run_events(jobs, cluster, policy, terms, view, speeds, fails, placement)
+        return run_shared(course, policy, view, _placement(placement), speeds, seed)
     if isinstance(policy, Shares) and isinstance(terms, Rounds):
         return run_rounds(course, policy, terms, speeds, seed, last)
     if isinstance(policy, Deciding) and isinstance(terms, Slots):
@@ -88,6 +92,13 @@ def simulate(
         return run_decisions(course, policy, terms, configurations or made(jobs, cluster, speeds))
     fitting = ", ".join(name for name, each in PRESETS.items() if type(each) is type(PRESETS[DEFAULTS[policy.clock]]))
     raise SettingsError(f"policy '{policy.name}' runs on a clock of {policy.clock}; choose semantics of {fitting}")
+
+
+def _placement(name: str) -> Placement:
+    import_members("mfcp.simulator.placement")
+    if name not in Placement.members:
+        raise SettingsError(f"placement '{name}': known are {', '.join((*FITS, *sorted(Placement.members)))}")
+    return Placement.build(name)
 
 
 DEFAULTS = {"events": "plain", "rounds": "gavel", "decisions": "slots"}

@@ -143,7 +143,9 @@ def test_alibaba_2023_and_parts_of_an_accelerator(tmp_path):
     trace = read_trace(tmp_path / "openb_pod_list_default.csv")
     assert trace.jobs.id.tolist() == ["pod-1", "pod-0"]
     assert (trace.jobs.duration.tolist(), trace.jobs.gpus.tolist()) == ([100, 197], [1, 8])
-    assert "1 jobs ask for a part of an accelerator, and get a whole one" in trace.notes
+    assert (trace.jobs.milli.tolist(), trace.jobs.cpu.tolist()) == ([220, 1000], [4000, 88000])
+    assert trace.models.tolist() == ["", ""]
+    assert trace.notes[-1].startswith("1 jobs ask for a part of an accelerator; they get a whole one but with")
     assert "1 jobs never started, and are left out" in trace.notes
 
 

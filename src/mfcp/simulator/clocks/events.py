@@ -14,7 +14,6 @@ import numpy as np
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import SettingsError
 from mfcp.simulator.cluster import Cluster
-from mfcp.simulator.event_log import log_frame
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.kernels import backfilling, queueing, ranking
 from mfcp.simulator.kernels import books as columns
@@ -137,6 +136,6 @@ def _outcome(jobs: Jobs, cluster: Cluster, books: Books) -> Outcome:
     own = {name: rows[name].copy() for name in ("started", "finished", "executed", "lost")}
     return Outcome(
         jobs, cluster, **own, held=own["executed"] * jobs.gpus, stops=rows["stops"].astype(np.int64),
-        log=log_frame(books.log[: counts[columns.LOGGED]]),
+        record=books.log[: counts[columns.LOGGED]].copy(),
         work={name: int(counts[getattr(columns, name.upper())]) for name in ("events", "heap_steps", "looks")},
     )  # fmt: skip

@@ -198,7 +198,7 @@ def _end(books: Books, job: int) -> bool:
     write(books, job, GIVEN_UP if last else FAILED)
     release(books, job)
     row.attempt = attempt + 1
-    row.lost += (row.duration - books.fails[job, attempt]) * row.pace * row.gpus
+    row.lost = row.executed * row.gpus  # all attempts so far have failed
     row.left = row.duration
     if last:
         row.status = DONE

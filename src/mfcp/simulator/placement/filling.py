@@ -45,19 +45,20 @@ def fill(kinds: Ints, requests: Requests, machines: Machines, placement: Placeme
     shape = (len(requests.cpu), len(machines.cpu))
     fits, scores = np.empty(shape, bool), np.empty(shape)
     for node in range(shape[1]):
-        _look(machines, requests, placement, node, fits, scores)
+        look(machines, requests, placement, node, fits, scores)
     nodes = np.full(len(kinds), -1)
     for i, kind in enumerate(kinds):
         node = placement.choose(scores[kind], fits[kind], rng)
         if node < 0:
             continue
         machines.take(requests, kind, node, placement.devices(machines, requests, kind, node, rng))
-        _look(machines, requests, placement, node, fits, scores)
+        look(machines, requests, placement, node, fits, scores)
         nodes[i] = node
     asked = requests.asked[kinds]
     return Filled(nodes, asked.cumsum(), np.where(nodes >= 0, asked, 0).cumsum())
 
 
-def _look(machines: Machines, requests: Requests, placement: Placement, node: int, fits: Bools, scores: Floats) -> None:
+def look(machines: Machines, requests: Requests, placement: Placement, node: int, fits: Bools, scores: Floats) -> None:
+    """Set what fits on a node, and its scores, in (S, L) arrays, once the node has changed."""
     fits[:, node] = machines.fits(requests, node)
     scores[:, node] = placement.scores(machines, requests, node)

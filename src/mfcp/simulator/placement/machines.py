@@ -77,7 +77,7 @@ class Requests:
 
 @dataclass
 class Machines:
-    """L machines and what is free on them; `take` changes them.
+    """L machines and what is free on them; `take` and `give_back` change them.
 
     Attributes:
         cpu, memory: (L,) free thousandths of a core, free MiB.
@@ -114,6 +114,13 @@ class Machines:
         self.memory[node] -= requests.memory[kind]
         self.left[node, devices] -= requests.milli[kind]
         self.held[node, kind] += 1
+
+    def give_back(self, requests: Requests, kind: int, node: int, devices: Ints) -> None:
+        """Such a task has ended."""
+        self.cpu[node] += requests.cpu[kind]
+        self.memory[node] += requests.memory[kind]
+        self.left[node, devices] += requests.milli[kind]
+        self.held[node, kind] -= 1
 
     def tightest(self, node: int, gpus: int, milli: int) -> Ints:
         """The accelerators of a machine with the least room that suffices."""

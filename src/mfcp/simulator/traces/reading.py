@@ -27,6 +27,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     "gpus": ("gpus", "num_gpus", "num_gpu", "gpu_num", "gpu_count", "gpu_request", "accelerators"),
     "workers": ("worker_num",),
     "milli": ("gpu_milli",),
+    "cpu": ("cpu_milli",),
+    "memory": ("memory_mib",),
+    "models": ("gpu_models", "gpu_spec"),
     "iterations": ("iterations", "num_iteration"),
     "user": ("user", "virtual_cluster", "vc", "organization", "app_name", "group", "queue"),
     "deadline": ("deadline", "deadline_s"),
@@ -50,6 +53,7 @@ class Trace:
     Attributes:
         jobs: in order of submission.
         task: (n,) name of each one's task, that of the job where the file has none.
+        models: (n,) types of accelerators that each may run on, `|` between; empty for any.
         row: (n,) line of each in the file, from 1, the header not counted.
         notes: what was assumed, changed or missed, a sentence each.
         left_out: rows that were left out: `row`, `column`, `value`, `expected`.
@@ -57,6 +61,7 @@ class Trace:
 
     jobs: Jobs
     task: Texts
+    models: Texts
     row: Ints
     notes: tuple[str, ...]
     left_out: pd.DataFrame
@@ -112,7 +117,8 @@ def read_trace(
     _check_names(path, made, order)
     left_out = pd.concat([wrong, skipped]).sort_values("row", kind="stable", ignore_index=True)
     task = cells.columns["task"][order] if "task" in cells.columns else made.id
-    return Trace(made, task, order + 1, tuple(notes), left_out)
+    models = cells.columns["models"][order] if "models" in cells.columns else np.full(len(order), "")
+    return Trace(made, task, models, order + 1, tuple(notes), left_out)
 
 
 def _find(frame: pd.DataFrame, columns: Mapping[str, str], path: Path) -> dict[str, str]:
@@ -170,7 +176,8 @@ class _Cells:
         if "duration" not in self.found and "start" not in self.found:
             told.append("no column of starts: durations are from submission to end")
         if parts := int((self.columns["milli"][kept] < 1000).sum()):
-            told.append(f"{parts:,} jobs ask for a part of an accelerator, and get a whole one")
+            told.append(f"{parts:,} jobs ask for a part of an accelerator; they get a whole one but with a placement "
+                        "that knows parts (--placement)")  # fmt: skip
         return told
 
     def _whole_run(self) -> None:
@@ -215,15 +222,16 @@ class _Cells:
             self.columns["deadline"] = deadline
         for role, demand, missing in (
             ("overhead", "seconds, 0 or more", 0.0), ("success", "a probability above 0", 1.0),
-            ("iterations", "a number above 0", np.nan),
+            ("iterations", "a number above 0", np.nan), ("cpu", "thousandths of a core, 0 or more", 0.0),
+            ("memory", "MiB, 0 or more", 0.0),
         ):  # fmt: skip
             if role not in self.found:
                 continue
             values = np.where(self._unknown(role), missing, self._numbers(role))
-            low = values >= 0 if role == "overhead" else values > 0
+            low = values >= 0 if role in ("overhead", "cpu", "memory") else values > 0
             self._demand(role, demand, np.isfinite(values) & low & ((values <= 1) | (role != "success")))
             self.columns[role] = values
-        for role in ("job", "task", "user", "kind"):
+        for role in ("job", "task", "user", "kind", "models"):
             if role in self.found:
                 self.columns[role] = self.frame[self.found[role]].astype("str").fillna("").to_numpy(str)
 
@@ -276,8 +284,9 @@ def _jobs(columns: dict[str, np.ndarray], order: np.ndarray) -> Jobs:
     deadline = {"deadline": own["deadline"] - first} if "deadline" in own else {}
     others = {name: own[name] for name in ("user", "kind", "overhead", "success") if name in own}
     names = own["job"] if "job" in own else (order + 1).astype(str)
-    gpus = own["gpus"].astype(np.int64)
-    return Jobs(names, own["submit"] - first, gpus, iterations, own["duration"] / iterations, **deadline, **others)
+    whole = {name: own[name].astype(np.int64) for name in ("gpus", "milli", "cpu", "memory") if name in own}
+    gpus, step = whole.pop("gpus"), own["duration"] / iterations
+    return Jobs(names, own["submit"] - first, gpus, iterations, step, **deadline, **others, **whole)
 
 
 def _check_names(path: Path, jobs: Jobs, order: np.ndarray) -> None:
