@@ -121,7 +121,7 @@ def test_killed_in_the_middle_and_resumed(reference, tmp_path):
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path):
-    with alone(tmp_path), pytest.raises(SettingsError, match="another `mfcp paper` writes there"), alone(tmp_path):
+    with alone(tmp_path), pytest.raises(SettingsError, match="another run of mfcp writes there"), alone(tmp_path):
         pass
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.reading import add_option, load_members
+from mfcp.commands.simulating.case import Case, spec_of
+from mfcp.commands.simulating.sweep import sweep
+from mfcp.commands.simulating.tables import print_table, text_of
 from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
-    from mfcp.arrays import Floats
-    from mfcp.simulator.beliefs import Belief
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.explaining import Explanation
     from mfcp.simulator.outcome import Outcome
@@ -64,6 +65,10 @@ def add_parser(commands: Any) -> None:
     simulate.add_argument("--seed", type=int, default=0, metavar="S", help="of beliefs and failures (0)")
     simulate.add_argument("--leave-out", action="store_true", help="leave bad rows out, instead of an error")
     simulate.add_argument("--check", action="store_true", help="only describe the trace: load, shape, contradictions")
+    simulate.add_argument("--loads", metavar="L,L,…", help="a sweep: the trace at these loads, and --seeds of each")
+    simulate.add_argument("--seeds", type=int, metavar="K", help="a sweep: seeds S to S + K - 1 of everything drawn")
+    simulate.add_argument("--workers", type=int, metavar="W", help="of a sweep: processes (default: one a core)")
+    simulate.add_argument("--scheduler", metavar="URL", help="of a sweep: a Dask cluster (tcp://HOST:8786)")
     simulate.add_argument("--compare", action="store_true", help="the others with the first, job by job")
     simulate.add_argument("--explain", metavar="JOB", help="why this job waits, and when it is to be expected")
     simulate.add_argument("--out", type=Path, metavar="DIR", help="results (default: only the table)")
@@ -75,52 +80,35 @@ def run(options: argparse.Namespace) -> None:
     """Read, check, simulate, tell."""
     from mfcp.files import output_folder
     from mfcp.progress import progress
-    from mfcp.simulator.cluster import Cluster
-    from mfcp.simulator.semantics import preset
-    from mfcp.simulator.simulation import simulate
-    from mfcp.simulator.traces.nodes import read_nodes
-    from mfcp.simulator.traces.rates import read_configurations
-    from mfcp.simulator.traces.reading import read_trace
 
     if not options.policy and not options.check:
         raise SettingsError("--policy: name at least one, as fifo or srsf,las; or describe the trace with --check")
     load_members(options)
-    cluster = read_nodes(Path(options.cluster)) if Path(options.cluster).is_file() else Cluster.parse(options.cluster)
     policies = dict(_policies(options.policy or ""))
-    semantics = preset(options.semantics) if options.semantics else None
     if options.out:
         output_folder(options.out)
-    trace = read_trace(
-        options.trace, columns=_columns(options.columns), leave_out=options.leave_out, most=cluster.largest()
-    )
-    for note in trace.notes:
+    case = Case.of(options)
+    for note in case.trace.notes:
         print(note)
     if options.check:
-        _print_description(trace, cluster)
+        _print_description(case.trace, case.cluster)
         return
-    belief = _belief(options.belief, trace)
-    speed = _speeds(options.speeds, trace, cluster)
-    ways = read_configurations(options.configurations, trace.jobs, cluster) if options.configurations else None
-
-    def run_one(policy: Policy, seed: int) -> Outcome:
-        return simulate(
-            trace.jobs, cluster, policy, semantics=semantics, belief=belief, speed=speed, configurations=ways,
-            placement=options.placement, seed=seed,
-        )  # fmt: skip
-
+    if options.loads or options.seeds:
+        sweep(options, case, policies)
+        return
     outcomes = {}
     with progress("simulate", len(policies)) as advance:
         for name, policy in policies.items():
-            outcomes[name] = run_one(policy, options.seed)
+            outcomes[name] = case.run(policy, options.seed)
             advance()
     _print_metrics(outcomes)
-    _print_elastic(policies, ways is not None)
+    _print_elastic(policies, case.configurations is not None)
     if options.compare:
         _print_comparison(outcomes)
     if options.explain is not None:
-        _print_explanation(trace, outcomes, policies, run_one, options.explain)
+        _print_explanation(case.trace, outcomes, policies, case.run, options.explain)
     if options.out:
-        _write(trace, outcomes, options.out)
+        _write(case.trace, outcomes, options.out)
 
 
 def _policies(text: str) -> Iterator[tuple[str, Policy]]:
@@ -138,95 +126,17 @@ def _policies(text: str) -> Iterator[tuple[str, Policy]]:
         else:
             part += letter
     for each in filter(None, parts):
-        yield each, Policy.parse(_spec(each))
-
-
-def _columns(text: str | None) -> dict[str, str]:
-    """`ROLE=NAME,ROLE=NAME` as a mapping."""
-    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
-    for role, equals, name in pairs:
-        if not (role and equals and name):
-            raise SettingsError(f"--columns {text}: expected ROLE=NAME,ROLE=NAME, as submit=when,gpus=n")
-    return {role.strip(): name.strip() for role, _, name in pairs}
-
-
-def _speeds(path: Path | None, trace: Trace, cluster: Cluster) -> Floats | None:
-    """(n, K) from a table, 0 on types that the trace rules out for a job; None if every job runs on all alike."""
-    import numpy as np
-
-    from mfcp.simulator.traces.rates import read_speeds
-
-    named = [set(text.split("|")) - {""} for text in trace.models]
-    if not any(named):
-        return read_speeds(path, trace.jobs, cluster) if path else None
-    if not set(cluster.types) & set().union(*named):
-        print("the trace names types of accelerators that jobs need, the cluster has none of these; they are ignored")
-        return read_speeds(path, trace.jobs, cluster) if path else None
-    allowed = np.array([[not names or kind in names for kind in cluster.types] for names in named], float)
-    return allowed * read_speeds(path, trace.jobs, cluster) if path else allowed
-
-
-def _belief(text: str, trace: Trace) -> Belief:
-    """A belief by its name, or what a release predicts for the jobs of the trace."""
-    from mfcp.simulator.beliefs import Belief, Predicted
-
-    spec = _spec(text)
-    if spec["kind"] != "release":
-        return Belief.parse(spec)
-    if not {"path", "cluster"} <= set(spec) <= {"kind", "path", "cluster", "tasks"}:
-        raise SettingsError(f"--belief {text}: expected release:path=DIR;cluster=ID, and ;tasks=FILE if need be")
-    seconds = _predicted(Path(str(spec["path"])), str(spec["cluster"]), spec.get("tasks"), trace)
-    return Predicted(seconds=tuple(seconds))
-
-
-def _predicted(release: Path, cluster: str, tasks: str | None, trace: Trace) -> list[float]:
-    """Seconds of each job on a cluster of the release; a job's task is what column `task` names, else the job."""
-    import numpy as np
-    import pandas as pd
-
-    from mfcp.data.log.tables import check_tasks, read_new_tasks
-    from mfcp.data.log.zoo_tasks import with_zoo_models
-    from mfcp.release.model import Release
-
-    model = Release.load(release)
-    if cluster not in model.cluster_id:
-        raise SettingsError(f"--belief: unknown cluster '{cluster}'; the release knows {', '.join(model.cluster_id)}")
-    names, row = np.unique(trace.task, return_inverse=True)
-    if tasks is None:
-        tables = {"tasks": check_tasks(pd.DataFrame({"task_id": names}), "--belief")}
-    else:
-        tables = with_zoo_models(read_new_tasks(Path(tasks)))
-        known = tables["tasks"]["task_id"].to_numpy(str)
-        if missing := sorted(set(names) - set(known)):
-            raise DataError(f"{tasks}: no task '{missing[0]}', which the trace has; give it all of the trace's tasks")
-        order = np.argsort(known)
-        row = order[np.searchsorted(known, names, sorter=order)][row]
-    believed = model.predict(tables).T[0, model.cluster_id.index(cluster)]
-    return [float(seconds) for seconds in believed[row]]
-
-
-def _spec(text: str) -> dict[str, Any]:
-    """`name:key=value;key=value` as a mapping with `kind`; values are YAML."""
-    import yaml
-
-    kind, _, rest = text.partition(":")
-    spec: dict[str, Any] = {"kind": kind.strip()}
-    for setting in filter(None, rest.split(";")):
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise SettingsError(f"'{text}': expected NAME or NAME:KEY=VALUE;KEY=VALUE, got '{setting}'")
-        spec[key.strip()] = yaml.safe_load(value)
-    return spec
+        yield each, Policy.parse(spec_of(each))
 
 
 def _print_metrics(outcomes: dict[str, Outcome]) -> None:
     rows = {name: outcome.metrics() for name, outcome in outcomes.items()}
     shown = [key for key in SHOWN if any(row[key] == row[key] for row in rows.values())]
-    cells = [[name, *(_text(row[key]) for key in shown)] for name, row in rows.items()]
-    _print_table(["policy", *(SHOWN[key] for key in shown)], cells)
+    cells = [[name, *(text_of(row[key]) for key in shown)] for name, row in rows.items()]
+    print_table(["policy", *(SHOWN[key] for key in shown)], cells)
     if any(row[key] for row in rows.values() for key in UNFINISHED):
         counts = [[name, *(f"{row[key]:,.0f}" for key in UNFINISHED)] for name, row in rows.items()]
-        _print_table(["jobs in no completion time", *UNFINISHED.values()], counts)
+        print_table(["jobs in no completion time", *UNFINISHED.values()], counts)
 
 
 def _print_elastic(policies: dict[str, Policy], measured: bool) -> None:
@@ -243,36 +153,15 @@ def _print_elastic(policies: dict[str, Policy], measured: bool) -> None:
               "stands in (--configurations).")  # fmt: skip
 
 
-def _print_table(titles: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(*map(escape, titles))  # [s] would be a style
-    table.columns[0].overflow = "fold"
-    table.columns[0].min_width = min(max(len(row[0]) for row in rows), 20)  # or what folds shrinks to nothing
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
-
-
-def _text(value: float) -> str:
-    if value != value:
-        return "-"
-    return f"{value:.3f}" if abs(value) < 10 and value != round(value) else f"{value:,.0f}"
-
-
 def _print_description(trace: Trace, cluster: Cluster) -> None:
     from mfcp.simulator.traces.description import describe_trace
 
     about = describe_trace(trace.jobs, cluster)
-    plain = [[key, _text(about[key]) if isinstance(about[key], float) else str(about[key])] for key in about
+    plain = [[key, text_of(about[key]) if isinstance(about[key], float) else str(about[key])] for key in about
              if isinstance(about[key], (str, int, float))]  # fmt: skip
-    sizes = [[f"load of jobs with {size}", _text(load)] for size, load in about["load_by_size"].items()]
+    sizes = [[f"load of jobs with {size}", text_of(load)] for size, load in about["load_by_size"].items()]
     peak = max(about["load_by_hour"])
-    _print_table(["trace", "value"], [*plain, *sizes, ["load of the busiest hour of the day", _text(peak)]])
+    print_table(["trace", "value"], [*plain, *sizes, ["load of the busiest hour of the day", text_of(peak)]])
     for finding in about["findings"] or ["no contradictions found"]:
         print(finding)
 
@@ -290,17 +179,17 @@ def _print_comparison(outcomes: dict[str, Outcome]) -> None:
             left_out.append(f"{name} - {first}: {found['left_out']:,.0f} jobs that do not finish in both are left out.")
         interval = f"[{found['ci_low_s']:+,.0f}, {found['ci_high_s']:+,.0f}]"
         rows.append([f"{name} - {first}", f"{found['mean_s']:+,.0f}", interval, f"{found['ratio']:.3f}"])
-    _print_table(["mean JCT", "seconds", "95 % interval", "ratio"], rows)
+    print_table(["mean JCT", "seconds", "95 % interval", "ratio"], rows)
     for line in left_out:
         print(line)
     for name, outcome in others:
         waits = who_waits(base, outcome)
         titles = ["who", "", "jobs", f"not running under {first} [s]", f"under {name} [s]", "change [s]"]
         cells = [
-            [str(by), str(group), str(jobs), _text(before), _text(after), f"{change:+,.0f}"]
+            [str(by), str(group), str(jobs), text_of(before), text_of(after), f"{change:+,.0f}"]
             for by, group, jobs, before, after, change in waits.itertuples(index=False, name=None)
         ]
-        _print_table(titles, cells)
+        print_table(titles, cells)
 
 
 def _print_explanation(

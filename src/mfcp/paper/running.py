@@ -37,7 +37,7 @@ def alone(out: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise SettingsError(
-                f"{out}: another `mfcp paper` writes there; wait for it or choose another --out"
+                f"{out}: another run of mfcp writes there; wait for it or choose another --out"
             ) from None
         for leftover in (out / "jobs").glob(".*"):
             shutil.rmtree(leftover, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def describe_trace(jobs: Jobs, cluster: Cluster) -> dict[str, Any]:
         all and by size class; `load_by_hour`, of the 24 hours of a day; `findings`, sentences on contradictions.
     """
     span = float(jobs.submit[-1] - jobs.submit[0])
-    capacity = cluster.accelerators * max(span, 1.0)
+    capacity = _capacity(jobs, cluster)
     classes = size_class(jobs.gpus)
     hour = (jobs.submit // 3600 % 24).astype(int)
     hours = np.bincount(hour, jobs.service, 24) / capacity * 24
@@ -41,13 +42,29 @@ def describe_trace(jobs: Jobs, cluster: Cluster) -> dict[str, Any]:
         "share_below_30_min": float((jobs.duration < 1800).mean()),
         "share_above_12_h": float((jobs.duration > 43200).mean()),
         "share_of_4_or_more": float((jobs.gpus >= 4).mean()),
-        "load": float(jobs.service.sum() / capacity),
+        "load": offered_load(jobs, cluster),
         "load_by_size": {
             str(name): float(jobs.service[classes == name].sum() / capacity) for name in np.unique(classes)
         },
         "load_by_hour": hours.tolist(),
         "findings": _findings(jobs, cluster),
     }
+
+
+def _capacity(jobs: Jobs, cluster: Cluster) -> float:
+    return cluster.accelerators * max(float(jobs.submit[-1] - jobs.submit[0]), 1.0)
+
+
+def offered_load(jobs: Jobs, cluster: Cluster) -> float:
+    """Accelerator-seconds asked for, over those of the cluster between the first and the last submission."""
+    return float(jobs.service.sum() / _capacity(jobs, cluster))
+
+
+def at_load(jobs: Jobs, cluster: Cluster, load: float) -> Jobs:
+    """The same jobs, submitted faster or slower, so that they offer this load; time until a deadline stays."""
+    first = jobs.submit[0]
+    submit = first + (jobs.submit - first) * (offered_load(jobs, cluster) / load)
+    return replace(jobs, submit=submit, deadline=jobs.deadline - jobs.submit + submit)
 
 
 def fingerprint(jobs: Jobs) -> str:

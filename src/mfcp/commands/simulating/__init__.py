@@ -1,0 +1,1 @@
+"""What `mfcp simulate` is made of."""

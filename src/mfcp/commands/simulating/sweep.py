@@ -1,0 +1,142 @@
+"""Sweeps of `mfcp simulate`: policies × loads × seeds, over processes or a Dask cluster; what is done is kept."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+from contextlib import nullcontext
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mfcp.commands.simulating.case import Case, spec_of
+from mfcp.commands.simulating.tables import print_table
+from mfcp.errors import MfcpError, SettingsError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    import pandas as pd
+
+FILES = ("speeds", "configurations")
+OPTIONS = ("cluster", "columns", "belief", "semantics", "placement", "leave_out")
+
+
+def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> None:
+    """Do what is missing, and tell what all of it found.
+
+    Every run is a file in OUT/runs, named by a digest of what it depends on. The table of all is OUT/sweep.csv.
+    """
+    from concurrent.futures import as_completed
+    from concurrent.futures.process import BrokenProcessPool
+
+    from mfcp.files import read_json, write_json
+    from mfcp.paper import running
+    from mfcp.progress import progress
+
+    if options.out is None:
+        raise SettingsError("--loads, --seeds: a sweep keeps its runs in a folder; name one with --out")
+    if options.compare or options.explain is not None:
+        raise SettingsError("--compare, --explain: of single runs, not of a sweep")
+    loads, seeds = _loads(options.loads), range(options.seed, options.seed + (options.seeds or 1))
+    runs = {
+        _place(options, case, name, load, seed): (name, load, seed)
+        for name in policies for load in loads for seed in seeds
+    }  # fmt: skip
+    missing = {path: run for path, run in runs.items() if not path.exists()}
+    print(f"{len(runs)} runs, {len(runs) - len(missing)} done before", flush=True)
+    cluster = running.dask_workers(options.scheduler) if options.scheduler else None
+    width = min(options.workers or os.cpu_count() or 1, max(len(missing), 1))
+    with running.alone(options.out), cluster or nullcontext(lambda: running.processes(width)) as open_workers:
+        if missing:
+            executor, _ = open_workers()
+            with executor, progress("sweep", len(missing)) as advance:
+                futures: dict[Future[dict[str, Any]], Path] = {
+                    executor.submit(run_cell, _plain(options), *run): path for path, run in missing.items()
+                }
+                try:
+                    for future in as_completed(futures):
+                        write_json(futures[future], future.result())
+                        advance()
+                except BrokenProcessPool:
+                    raise MfcpError("a process died (out of memory?); run again: finished runs are kept") from None
+                except BaseException:
+                    executor.shutdown(wait=False, cancel_futures=True)
+                    raise
+        _tell([read_json(path) for path in runs], options.out)
+
+
+def run_cell(options: dict[str, Any], name: str, load: float | None, seed: int) -> dict[str, Any]:
+    """One run, in a worker; a process reads the trace once."""
+    from mfcp.simulator.policies.base import Policy
+    from mfcp.simulator.simulation import import_policies
+
+    import_policies()
+    case = _case(json.dumps(options))
+    outcome = (case if load is None else case.at_load(load)).run(Policy.parse(spec_of(name)), seed)
+    metrics = {key: value if value == value else None for key, value in outcome.metrics().items()}
+    return {"policy": name, "load": load, "seed": seed, **metrics}
+
+
+@cache
+def _case(options: str) -> Case:
+    given = json.loads(options)
+    paths = {name: None if given[name] is None else Path(given[name]) for name in ("trace", *FILES)}
+    return Case.of(argparse.Namespace(**given | paths))
+
+
+def _plain(options: argparse.Namespace) -> dict[str, Any]:
+    """What a case is read from, as JSON values; workers elsewhere see the same files."""
+    files = {
+        name: None if (path := getattr(options, name)) is None else str(path.resolve()) for name in ("trace", *FILES)
+    }
+    return files | {name: getattr(options, name) for name in OPTIONS}
+
+
+def _loads(text: str | None) -> list[float | None]:
+    if not text:
+        return [None]
+    try:
+        loads = [float(part) for part in text.split(",")]
+    except ValueError:
+        loads = [0.0]
+    if not all(0 < load < 100 for load in loads):
+        raise SettingsError(f"--loads {text}: expected numbers above 0 and below 100, as 0.7,0.9,1.1")
+    return list(loads)
+
+
+def _place(options: argparse.Namespace, case: Case, name: str, load: float | None, seed: int) -> Path:
+    from mfcp.simulator.traces.description import fingerprint
+
+    own = [fingerprint(case.trace.jobs), version("mfcp"), *(str(getattr(options, key)) for key in OPTIONS)]
+    own += ["" if (path := getattr(options, key)) is None else path.read_bytes().hex() for key in FILES]
+    digest = hashlib.sha256(json.dumps([own, name, load, seed]).encode()).hexdigest()[:16]
+    return Path(options.out) / "runs" / f"{digest}.json"
+
+
+def _tell(rows: list[dict[str, Any]], out: Path) -> None:
+    """The table of all runs to a file, and mean completion times to the screen."""
+    import pandas as pd
+
+    from mfcp.files import replacing
+
+    frame = pd.DataFrame(rows)
+    with replacing(out / "sweep.csv") as path:
+        frame.to_csv(path, index=False)
+    several = frame["seed"].nunique() > 1
+    loads = list(dict.fromkeys(frame["load"].fillna("as it is")))
+    cells = [[str(name), *(_mean(own[own["load"].fillna("as it is") == load]["mean_jct_s"], several) for load in loads)]
+             for name, own in frame.groupby("policy", sort=False)]  # fmt: skip
+    spread = ", mean ± standard deviation over seeds" if several else ""
+    print_table([f"mean JCT [s]{spread}", *(f"load {load}" for load in loads)], cells)
+    left = int(frame[["declined", "given_up", "never_ends"]].sum().sum())
+    if left:
+        print(f"{left:,} jobs of all runs do not end and are in no mean; sweep.csv counts them by why")
+    print(f"wrote {out / 'sweep.csv'}")
+
+
+def _mean(values: pd.Series[Any], several: bool) -> str:
+    return f"{values.mean():,.0f} ± {values.std():,.0f}" if several else f"{values.mean():,.0f}"
