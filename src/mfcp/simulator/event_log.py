@@ -75,8 +75,10 @@ def waiting(log: pd.DataFrame) -> tuple[Floats, Floats]:
 
 def _steps(log: pd.DataFrame) -> pd.DataFrame:
     """What changes whether a job waits or runs, by job and in order."""
-    events = log["event"].astype(str)
-    if unknown := set(events.unique()) - set(AFTER) - set(UNTOUCHED):
+    events = pd.Categorical(log["event"]).remove_unused_categories()
+    if unknown := set(events.categories) - set(AFTER) - set(UNTOUCHED):
         raise ValueError(f"log: event '{sorted(unknown)[0]}' is unknown; known are {', '.join(EVENT_NAMES)}")
-    steps = log.assign(after=events.map(AFTER))[~events.isin(UNTOUCHED)]
-    return steps.sort_values("job", kind="stable", ignore_index=True)
+    after = pd.Categorical([AFTER.get(name, "as before") for name in events.categories]).take(events.codes)
+    kept = np.flatnonzero(np.asarray(after != "as before"))
+    order = kept[np.argsort(log["job"].to_numpy()[kept], kind="stable")]
+    return log.drop(columns="event").assign(after=after).take(order).reset_index(drop=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,12 +50,12 @@ def draw_timeline(outcomes: dict[str, Outcome], path: Path) -> None:
 
 def write_chrome_trace(outcome: Outcome, path: Path) -> None:
     """The stretches in which jobs ran, by first node, for chrome://tracing or ui.perfetto.dev."""
-    rows: list[dict[str, Any]] = []
-    for job, start, end, gpus, node in stretches(outcome.log).itertuples(index=False, name=None):
-        name = str(outcome.jobs.id[int(job)])
-        rows.append(
-            {"name": name, "ph": "X", "ts": start * 1e6, "dur": (end - start) * 1e6, "pid": int(node), "tid": int(job),
-             "args": {"gpus": int(gpus), "user": str(outcome.jobs.user[int(job)])}}
-        )  # fmt: skip
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps({"traceEvents": rows, "displayTimeUnit": "ms"}), encoding="utf-8")
+    jobs, separator = outcome.jobs, ""
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write('{"displayTimeUnit": "ms", "traceEvents": [')
+        for job, start, end, gpus, node in stretches(outcome.log).itertuples(index=False, name=None):
+            event = {"name": str(jobs.id[job]), "ph": "X", "ts": start * 1e6, "dur": (end - start) * 1e6,
+                     "pid": node, "tid": job, "args": {"gpus": gpus, "user": str(jobs.user[job])}}  # fmt: skip
+            file.write(separator + json.dumps(event))  # one by one: a list of a million would take a gigabyte
+            separator = ",\n"
+        file.write("]}\n")

@@ -6,13 +6,8 @@ from mfcp.commands.simulating.tables import print_table, text_of
 
 
 def test_numbers_are_short():
-    assert [text_of(value) for value in (float("nan"), 0.0, 0.12345, 9.0, 12345.6)] == [
-        "-",
-        "0",
-        "0.123",
-        "9",
-        "12,346",
-    ]
+    numbers = (float("nan"), 0.0, 0.12345, 9.0, 12345.6, 2.5e8)
+    assert list(map(text_of, numbers)) == ["-", "0", "0.123", "9", "12,346", "250.0 M"]
 
 
 @pytest.mark.parametrize("name", ["fifo", "las:limits=[600,3600]", "x" * 100])

@@ -20,7 +20,9 @@ def print_table(titles: list[str], rows: list[list[str]]) -> None:
 
 
 def text_of(value: float) -> str:
-    """A number with three digits where they say something; `-` for none."""
+    """A number with three digits where they say something, millions as `12.3 M`; `-` for none."""
     if value != value:
         return "-"
+    if abs(value) >= 1e7:
+        return f"{value / 1e6:,.1f} M"
     return f"{value:.3f}" if abs(value) < 10 and value != round(value) else f"{value:,.0f}"

@@ -24,6 +24,7 @@ from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
 from mfcp.simulator.semantics import Events
 
 SKIPS = {"any": columns.ANY, "nobody": columns.NOBODY, "backfill": columns.BACKFILL}
+LOG_ROWS = 16  # a job, to begin with: only rows that are written take memory
 FITS = {"first": columns.FIRST, "best": columns.BEST, "fastest": columns.FASTEST}
 
 
@@ -116,7 +117,9 @@ def _books(
         rows[name] = getattr(jobs, name)
     rows["value"], rows["weight"], rows["more"] = value, weight, view.expected - jobs.duration
     left = np.where(fails >= 0, fails * jobs.duration[:, None], -1.0)
-    return fresh_books(rows, cluster.size, cluster.type, np.ascontiguousarray(speed, float), left, 4 * len(rows) + 64)
+    return fresh_books(
+        rows, cluster.size, cluster.type, np.ascontiguousarray(speed, float), left, LOG_ROWS * len(rows) + 64
+    )
 
 
 def _terms(semantics: Events, policy: Ordering, keys: Keys, placement: str) -> Terms:
@@ -136,6 +139,6 @@ def _outcome(jobs: Jobs, cluster: Cluster, books: Books) -> Outcome:
     own = {name: rows[name].copy() for name in ("started", "finished", "executed", "lost")}
     return Outcome(
         jobs, cluster, **own, held=own["executed"] * jobs.gpus, stops=rows["stops"].astype(np.int64),
-        record=books.log[: counts[columns.LOGGED]].copy(),
+        record=books.log[: counts[columns.LOGGED]],
         work={name: int(counts[getattr(columns, name.upper())]) for name in ("events", "heap_steps", "looks")},
     )  # fmt: skip
