@@ -16,6 +16,7 @@ from mfcp.simulator.policies.base import Ordering, Policy, Shares
 from mfcp.simulator.policies.deciding import Deciding
 from mfcp.simulator.semantics import PRESETS, Events, Rounds
 from mfcp.simulator.simulation import import_policies, simulate
+from tests.simulator import random_nodes
 
 import_policies()
 POLICIES = sorted(Policy.members)
@@ -225,3 +226,10 @@ def test_a_belief_changes_what_uses_it():
     true, wrong = (simulate(jobs, cluster, Policy.build("srsf"), belief=RelativeError(mre=mre)) for mre in (0, 0.7))
     assert not true.log.equals(wrong.log)
     assert true.jct.mean() < wrong.jct.mean()
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_any_policy_on_random_nodes(first):
+    """A part of the runs of `random_nodes.py`."""
+    for seed in range(first, first + 50):
+        random_nodes.run(seed)

@@ -43,7 +43,8 @@ class Configurations:
         speed = np.ones((len(jobs.id), len(cluster.types))) if speed is None else speed
         pairs = [(kind, size) for kind in range(len(cluster.types)) for size in np.unique(jobs.gpus)]
         kinds, sizes = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
-        rate = np.where(jobs.gpus[:, None] == sizes, speed[:, kinds] / jobs.step[:, None], 0.0)
+        there = sizes <= cluster.by_type[kinds]
+        rate = np.where((jobs.gpus[:, None] == sizes) & there, speed[:, kinds] / jobs.step[:, None], 0.0)
         return Configurations(sizes, kinds, rate, np.zeros(len(sizes)))
 
     @staticmethod

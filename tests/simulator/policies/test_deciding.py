@@ -1,13 +1,18 @@
 """Steps that policies of sizes share."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from mfcp.simulator.policies.deciding import fill, grow
+from mfcp.simulator.policies.deciding import fill_fastest, grow
 
 
 def test_jobs_in_turn_take_what_they_want_while_it_fits(demand):
-    seen = demand([[1, 2, 3]] * 3, [5])
-    assert fill(seen, np.array([2, 0, 1]), np.array([1, 2, 1])).tolist() == [1, -1, 1]
+    seen = demand([[1.0, 2.0, 3.0], [1.0, 0.0, 0.0], [3.0, 2.0, 1.0]], [5])  # sizes 1, 2 and 4
+    assert fill_fastest(seen, np.array([0, 2, 1])).tolist() == [2, -1, 0]
+    assert fill_fastest(seen, np.array([1, 2, 0])).tolist() == [1, 0, 0]
+    runs = replace(seen, chosen=np.array([1, -1, -1]))  # stays as it is, though it would be faster elsewhere
+    assert fill_fastest(runs, np.array([0, 2, 1])).tolist() == [1, 0, 0]
 
 
 def test_growth_takes_the_best_step_per_accelerator(demand):

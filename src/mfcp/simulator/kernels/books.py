@@ -113,8 +113,9 @@ def fresh_books(jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Float
         rows: room in the log.
     """
     n = len(jobs)
-    demand = np.column_stack([jobs["gpus"], speed > 0])
-    _, one, kind = np.unique(demand, axis=0, return_index=True, return_inverse=True)
+    where = np.unique(speed > 0, axis=0, return_inverse=True)[1].ravel() if speed.shape[1] > 1 else 0
+    demand = jobs["gpus"].astype(np.int64) + (where << 32)  # numbers sort faster than rows
+    _, one, kind = np.unique(demand, return_index=True, return_inverse=True)
     jobs["kind"], jobs["left"] = kind.ravel(), jobs["duration"]
     jobs["place"] = jobs["cell"] = NONE
     for name in ("end", "next_at", "started", "finished"):

@@ -98,22 +98,16 @@ class Deciding(Policy):
         return self
 
 
-def fill(demand: Demand, order: Ints, wanted: Ints) -> Ints:
-    """(k,) the wanted configuration of each job in turn, as far as it fits; -1 for the others.
-
-    Args:
-        demand: the jobs.
-        order: (m,) rows, first come first.
-        wanted: (k,) configurations; -1 for none.
-    """
+def fill_fastest(demand: Demand, order: Ints) -> Ints:
+    """(k,) each job in turn as it runs now, if that fits, else in its fastest configuration that does; -1 for none."""
     free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
     for i in order:
-        c = wanted[i]
-        if c >= 0 and demand.gpus[c] <= free[demand.type[c]]:
+        fits = (demand.rate[i] > 0) & (demand.gpus <= free[demand.type])
+        now = demand.chosen[i]
+        c = now if now >= 0 and fits[now] else int(np.where(fits, demand.rate[i], 0.0).argmax())
+        if fits[c]:
             free[demand.type[c]] -= demand.gpus[c]
             chosen[i] = c
-            if not free.any():
-                break
     return chosen
 
 
