@@ -19,7 +19,7 @@ import pandas as pd
 
 from mfcp.files import read_json, write_json
 from mfcp.progress import progress
-from mfcp.simulator.beliefs import RelativeError
+from mfcp.simulator.beliefs import NoisyDurations
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
@@ -78,15 +78,15 @@ def measure(data: Path) -> dict[str, Any]:
 def _runs(jobs: Jobs) -> dict[str, Any]:
     cluster = Cluster.parse(str(POOL))
     srsf = [
-        [_mean(jobs, cluster, "srsf", RelativeError(mre=error), seed) for seed in range(SEEDS if error else 1)]
+        [_mean(jobs, cluster, "srsf", NoisyDurations(mre=error), seed) for seed in range(SEEDS if error else 1)]
         for error in ERRORS
     ]
-    las = [_mean(jobs, cluster, "las", RelativeError(mre=0.0), 0, limits=limits) for limits in LIMITS.values()]
-    fifo = _mean(jobs, cluster, "fifo", RelativeError(mre=0.0), 0, skip="any")
+    las = [_mean(jobs, cluster, "las", NoisyDurations(mre=0.0), 0, limits=limits) for limits in LIMITS.values()]
+    fifo = _mean(jobs, cluster, "fifo", NoisyDurations(mre=0.0), 0, skip="any")
     return {"srsf_h": srsf, "las_h": las, "fifo_h": fifo}
 
 
-def _mean(jobs: Jobs, cluster: Cluster, name: str, belief: RelativeError, seed: int, **fields: Any) -> float:
+def _mean(jobs: Jobs, cluster: Cluster, name: str, belief: NoisyDurations, seed: int, **fields: Any) -> float:
     outcome = simulate(jobs, cluster, Policy.build(name, **fields), belief=belief, seed=seed)
     return round(float(outcome.jct.mean()) / HOUR, 4)
 

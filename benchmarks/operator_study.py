@@ -20,7 +20,7 @@ import pandas as pd
 from mfcp.arrays import Floats, Ints
 from mfcp.files import replacing
 from mfcp.progress import progress
-from mfcp.simulator.beliefs import Predicted
+from mfcp.simulator.beliefs import GivenDurations
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
@@ -70,7 +70,7 @@ class Arrivals:
                 continue
             own = self.task[rows]
             jobs = self._jobs(rows, self.T[i, own], success=self.A[i, own])
-            belief = Predicted(seconds=tuple(np.maximum(told[i, own], 1e-3).tolist()))
+            belief = GivenDurations(seconds=tuple(np.maximum(told[i, own], 1e-3).tolist()))
             outcome = simulate(jobs, CLUSTER, Policy.build(policy), belief=belief, retries=RETRIES, seed=self.seed)
             jct[rows] = outcome.jct
             lost += float(outcome.lost.sum())

@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "mfcp"
 MOST_AT_TOP, MOST_IN_A_FOLDER = 13, 16
+TWO_MEANINGS = {"Choice", "Finding", "Machines", "Outcome", "Prices", "_Unit"}  # of classes; no more
 LINES, LINES_AT_MOST, PARAMETERS = 60, 80, 10
 LARGEST_FILE = 300_000  # bytes
 
@@ -87,6 +88,15 @@ def test_no_two_classes_of_a_package_have_one_name() -> None:
         if isinstance(node, ast.ClassDef)
     ]
     assert not repeated(names)
+
+
+def test_no_two_packages_have_a_class_of_one_name() -> None:
+    own: dict[str, set[str]] = {}
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                own.setdefault(node.name, set()).add(package_of(path))
+    assert {name for name, packages in own.items() if len(packages) > 1} <= TWO_MEANINGS
 
 
 def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:

@@ -66,7 +66,7 @@ def test_a_check_describes_and_does_not_run(trace, capsys):
         (("--policy", "las:limit=[1]"), "limit: unknown key"),
         (("--policy", "fifo", "--cluster", "2"), "expected a whole number of at least 1 and at most 2"),
         (("--policy", "fifo", "--semantics", "gavel"), "runs on a clock of events; choose semantics of plain"),
-        (("--policy", "fifo", "--belief", "guess"), "unknown belief kind 'guess'"),
+        (("--policy", "fifo", "--belief", "guess"), "unknown durations kind 'guess'"),
         (("--policy", "fifo", "--compare"), "--compare: needs at least two policies"),
         (("--policy", "fifo", "--explain", "x"), "--explain: no job 'x' in the trace; the first is 'j0'"),
         (("--policy", "edf"), "policy 'edf' needs deadlines; the trace has no column deadline"),

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
-from mfcp.simulator.beliefs import Oracle, Predicted
+from mfcp.simulator.beliefs import GivenDurations, TrueDurations
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Instant, Ordering, Policy, View
@@ -202,7 +202,7 @@ def policies():
 def difference(seed, policy):
     """Largest difference of a start or an end, in seconds."""
     jobs, cluster, expected, speed = draw(seed)
-    belief = Oracle() if (expected == jobs.duration).all() else Predicted(seconds=tuple(expected))
+    belief = TrueDurations() if (expected == jobs.duration).all() else GivenDurations(seconds=tuple(expected))
     outcome = simulate(jobs, cluster, policy, belief=belief, speed=speed)
     wanted = Reference(jobs, cluster, policy, expected, speed).run()
     return float(np.abs(np.array([outcome.started, outcome.finished]) - wanted).max())

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mfcp.simulator.beliefs import RelativeError
+from mfcp.simulator.beliefs import NoisyDurations
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.explaining import explain_job
 from mfcp.simulator.jobs import Jobs
@@ -18,7 +18,7 @@ def made(rows, **columns):
 
 def run(seed=0):
     jobs = made([(0, 2, 10), (1, 1, 20), (2, 2, 5)])
-    return simulate(jobs, Cluster.parse("3"), Policy.build("sjf"), belief=RelativeError(mre=0.5), seed=seed)
+    return simulate(jobs, Cluster.parse("3"), Policy.build("sjf"), belief=NoisyDurations(mre=0.5), seed=seed)
 
 
 def test_who_ran_instead():

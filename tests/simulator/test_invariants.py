@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfcp.errors import SettingsError, SolverError
-from mfcp.simulator.beliefs import Nothing, Oracle, RelativeError
+from mfcp.simulator.beliefs import NoDurations, NoisyDurations, TrueDurations
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Ordering, Policy, Shares
 from mfcp.simulator.policies.deciding import Deciding
-from mfcp.simulator.semantics import PRESETS, Events, Rounds
+from mfcp.simulator.semantics import PRESETS, EventTerms, RoundTerms
 from mfcp.simulator.simulation import import_policies, simulate
 from tests.simulator import random_nodes
 
@@ -24,7 +24,7 @@ ORDERINGS = [name for name in POLICIES if issubclass(Policy.members[name], Order
 CLUSTERS = st.sampled_from(["8", "2x8", "8x2"])
 SHARES = [name for name in POLICIES if issubclass(Policy.members[name], Shares)]
 DECIDING = [name for name in POLICIES if issubclass(Policy.members[name], Deciding)]
-EVENTS = sorted(name for name, terms in PRESETS.items() if isinstance(terms, Events))
+EVENTS = sorted(name for name, terms in PRESETS.items() if isinstance(terms, EventTerms))
 every_ordering = pytest.mark.parametrize("name", ORDERINGS)
 every_policy = pytest.mark.parametrize("name", POLICIES)
 
@@ -68,7 +68,8 @@ def test_capacity_gangs_and_all_jobs(name, seed, cluster, terms):
 @every_policy
 def test_the_same_seed_gives_the_same_log(name):
     first, second = (
-        simulate(drawn(3), Cluster.parse("8"), Policy.build(name), belief=RelativeError(), seed=5).log for _ in range(2)
+        simulate(drawn(3), Cluster.parse("8"), Policy.build(name), belief=NoisyDurations(), seed=5).log
+        for _ in range(2)
     )
     assert first.equals(second)
 
@@ -121,7 +122,7 @@ def test_allox_and_hydra_on_one_device_run_the_shortest_first(seed, n):
     duration = np.random.default_rng(seed).permutation(np.arange(1, n + 1)) * 100.0
     jobs = Jobs.simple(np.zeros(n), np.ones(n), duration)
     for policy in (Policy.build("allox"), Policy.build("hydra", penalty=0.0)):
-        terms = Rounds(round_s=50, reset_s=0) if policy.name == "allox" else None
+        terms = RoundTerms(round_s=50, reset_s=0) if policy.name == "allox" else None
         outcome = simulate(jobs, Cluster.parse("1"), policy, semantics=terms)
         assert np.argsort(outcome.finished).tolist() == np.argsort(duration).tolist()
 
@@ -198,7 +199,7 @@ def test_srsf_with_the_truth_is_optimal_on_one_device(drawn_jobs):
 def test_a_policy_is_blind_to_what_it_does_not_use(name):
     """One that uses durations refuses to run without; the others do the same whatever is believed, or nothing."""
     jobs, cluster, policy = drawn(1, n=25), Cluster.parse("8"), Policy.build(name)
-    beliefs = (Nothing(), Oracle(), RelativeError(mre=0.7))
+    beliefs = (NoDurations(), TrueDurations(), NoisyDurations(mre=0.7))
     if "expected" in policy.uses:
         with pytest.raises(SettingsError, match="needs expected durations"):
             simulate(jobs, cluster, policy, belief=beliefs[0])
@@ -213,7 +214,7 @@ def test_a_policy_that_forgets_to_say_that_it_uses_durations_is_found_out(name):
     """The test above fails for it: it raises, or does not do the same with nothing believed as with errors."""
     policy = type("Forgetful", (Policy.members[name],), {"name": "", "uses": ()})()
     jobs, logs = drawn(1, n=25), []
-    for belief in (Nothing(), Oracle(), RelativeError(mre=0.7)):
+    for belief in (NoDurations(), TrueDurations(), NoisyDurations(mre=0.7)):
         try:
             logs.append(simulate(jobs, Cluster.parse("8"), policy, belief=belief).log)
         except (SettingsError, SolverError, ValueError, IndexError, RuntimeWarning):
@@ -223,7 +224,7 @@ def test_a_policy_that_forgets_to_say_that_it_uses_durations_is_found_out(name):
 
 def test_a_belief_changes_what_uses_it():
     jobs, cluster = drawn(1), Cluster.parse("8")
-    true, wrong = (simulate(jobs, cluster, Policy.build("srsf"), belief=RelativeError(mre=mre)) for mre in (0, 0.7))
+    true, wrong = (simulate(jobs, cluster, Policy.build("srsf"), belief=NoisyDurations(mre=mre)) for mre in (0, 0.7))
     assert not true.log.equals(wrong.log)
     assert true.jct.mean() < wrong.jct.mean()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mfcp.errors import DataError, SettingsError
-from mfcp.simulator.beliefs import Nothing
+from mfcp.simulator.beliefs import NoDurations
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
@@ -26,7 +26,7 @@ def test_a_job_larger_than_the_cluster_is_named():
 def test_a_policy_without_what_it_uses_says_so():
     jobs = made([0], [1], [1])
     with pytest.raises(SettingsError, match="policy 'srsf' needs expected durations"):
-        simulate(jobs, Cluster.parse("1"), Policy.build("srsf"), belief=Nothing())
+        simulate(jobs, Cluster.parse("1"), Policy.build("srsf"), belief=NoDurations())
     with pytest.raises(SettingsError, match="policy 'edf' needs deadlines"):
         simulate(jobs, Cluster.parse("1"), Policy.build("edf"))
 

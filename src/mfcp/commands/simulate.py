@@ -16,7 +16,7 @@ from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from mfcp.simulator.cluster import Cluster
-    from mfcp.simulator.explaining import Explanation
+    from mfcp.simulator.explaining import JobReport
     from mfcp.simulator.outcome import Outcome
     from mfcp.simulator.policies.base import Policy
     from mfcp.simulator.traces.reading import Trace
@@ -215,7 +215,7 @@ def _print_explanation(
             print(f"  It was taken off at {when:,.0f} s for {', '.join(who) or 'no job that started then'}.")
 
 
-def _print_fate(name: str, job: str, told: Explanation) -> None:
+def _print_fate(name: str, job: str, told: JobReport) -> None:
     never = {"declined": "is declined", "given_up": "is given up after its last failure", "never_ends": "never ends"}
     starts = "never starts" if told.started != told.started else f"starts at {told.started:,.0f} s"
     ends = never.get(told.fate, f"ends at {told.finished:,.0f} s")

@@ -15,7 +15,7 @@ from mfcp.registry import Registered
 from mfcp.simulator.jobs import Jobs
 
 
-class Belief(Registered):
+class Durations(Registered):
     """A source of expected durations."""
 
     def durations(self, jobs: Jobs, rng: np.random.Generator) -> Floats:
@@ -23,7 +23,7 @@ class Belief(Registered):
         raise NotImplementedError
 
 
-class Oracle(Belief):
+class TrueDurations(Durations):
     """The true durations."""
 
     name: ClassVar[str] = "oracle"
@@ -33,7 +33,7 @@ class Oracle(Belief):
         return jobs.duration
 
 
-class Nothing(Belief):
+class NoDurations(Durations):
     """No durations: policies that ask for them cannot run."""
 
     name: ClassVar[str] = "nothing"
@@ -43,7 +43,7 @@ class Nothing(Belief):
         return np.full(len(jobs.id), np.nan)
 
 
-class Predicted(Belief):
+class GivenDurations(Durations):
     """Durations from elsewhere, such as a release's predictions for the cluster."""
 
     name: ClassVar[str] = "predicted"
@@ -61,7 +61,7 @@ class Predicted(Belief):
         return expected
 
 
-class RelativeError(Belief):
+class NoisyDurations(Durations):
     """True durations times independent factors of mean 1: `mre` is the mean of |factor - 1|."""
 
     name: ClassVar[str] = "error"
@@ -84,7 +84,7 @@ class RelativeError(Belief):
         return result
 
 
-class History(Belief):
+class DurationsOfBefore(Durations):
     """The mean duration of the user's jobs that had ended before, of as many accelerators if there are some.
 
     Ends are submission plus duration: a job that waited would have ended later, so a little is known too early.

@@ -16,7 +16,7 @@ MOST = 5  # jobs that are named
 
 
 @dataclass(frozen=True)
-class Explanation:
+class JobReport:
     """One job of a run.
 
     Attributes:
@@ -51,7 +51,7 @@ class Explanation:
         return float(median), float(low), float(high)
 
 
-def explain_job(outcome: Outcome, job: int, again: Callable[[int], Outcome], *, samples: int = 20) -> Explanation:
+def explain_job(outcome: Outcome, job: int, again: Callable[[int], Outcome], *, samples: int = 20) -> JobReport:
     """Explain one job of a finished run.
 
     Args:
@@ -68,7 +68,7 @@ def explain_job(outcome: Outcome, job: int, again: Callable[[int], Outcome], *, 
     used = (inside * held["gpus"]).groupby(held["job"]).sum().nlargest(MOST)
     roomy, first = _first_in_line(outcome, held, job, begin, end)
     fates = [why for why, rows in outcome.unfinished().items() if job in rows]
-    return Explanation(
+    return JobReport(
         job, begin, started, float(outcome.finished[job]), fates[0] if fates else "finished", roomy, first,
         tuple((str(jobs.id[k]), float(used[k])) for k in used.index if used[k] > 0), _taken_off(outcome, log, job),
         np.array([again(seed).started[job] for seed in range(1, samples + 1)]),

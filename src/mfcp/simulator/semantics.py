@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.errors import SettingsError
 
 
-class Events(BaseModel):
+class EventTerms(BaseModel):
     """A clock of events. Published results differ by 5 to 30 % by such terms alone."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -27,7 +27,7 @@ class Events(BaseModel):
     whole_limits: bool = Field(False, description="limits of levels in whole seconds of a job")
 
 
-class Rounds(BaseModel):
+class RoundTerms(BaseModel):
     """A clock of rounds; a round ends with its last job, and until then what is free stays idle."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,7 +36,7 @@ class Rounds(BaseModel):
     cut_s: float = Field(0.0, ge=0, description="seconds that a job loses of a whole round if it did not run before")
 
 
-class Slots(BaseModel):
+class SlotTerms(BaseModel):
     """A clock for jobs that change their size: decisions, and what they cost."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,21 +50,21 @@ class Slots(BaseModel):
     restart_s: float = Field(0.0, ge=0, description="what every job is charged then, besides")
 
 
-Semantics = Events | Rounds | Slots
+Semantics = EventTerms | RoundTerms | SlotTerms
 
 PRESETS: dict[str, Semantics] = {
-    "plain": Events(),
+    "plain": EventTerms(),
     # Zhao et al., SIGCOMM 2022 (Muri): whoever causes an event, every running job pays.
-    "muri": Events(
+    "muri": EventTerms(
         charge="every event", end_has_charge=False, moves="anywhere", ties="kept", demoted="last", whole_limits=True
     ),
-    "slots": Slots(),
+    "slots": SlotTerms(),
     # Gu et al., ASPLOS 2023: on 256 accelerators or more, 7 and 47 seconds instead of 2 and 27
-    "elasticflow": Slots(
+    "elasticflow": SlotTerms(
         slot_s=60.0, charge="every decision", charge_s=2.0, per_doubling_s=2.0, restart_every=60, restart_s=27.0
     ),
-    "gavel": Rounds(),  # Narayanan et al., OSDI 2020
-    "shockwave": Rounds(round_s=120.0, reset_s=1000.0, cut_s=20.0),  # Zheng et al., NSDI 2023
+    "gavel": RoundTerms(),  # Narayanan et al., OSDI 2020
+    "shockwave": RoundTerms(round_s=120.0, reset_s=1000.0, cut_s=20.0),  # Zheng et al., NSDI 2023
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from mfcp.arrays import Floats
 from mfcp.errors import DataError, SettingsError
 from mfcp.registry import import_members
-from mfcp.simulator.beliefs import Belief, Oracle
+from mfcp.simulator.beliefs import Durations, TrueDurations
 from mfcp.simulator.clocks.decisions import run_decisions
 from mfcp.simulator.clocks.events import FITS, run_events
 from mfcp.simulator.clocks.rounds import run_rounds
@@ -21,7 +21,7 @@ from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.placement.machines import Placement
 from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
 from mfcp.simulator.policies.deciding import Deciding
-from mfcp.simulator.semantics import PRESETS, Events, Rounds, Semantics, Slots
+from mfcp.simulator.semantics import PRESETS, EventTerms, RoundTerms, Semantics, SlotTerms
 
 FAMILIES = tuple(f"mfcp.simulator.policies.{name}" for name in ("ordering", "sharing", "planning", "scaling"))
 
@@ -38,7 +38,7 @@ def simulate(
     policy: Policy,
     *,
     semantics: Semantics | None = None,
-    belief: Belief = Oracle(),  # noqa: B008 - frozen
+    belief: Durations = TrueDurations(),  # noqa: B008 - frozen
     speed: Floats | None = None,
     configurations: Configurations | None = None,
     placement: str = "first",
@@ -81,13 +81,13 @@ def simulate(
     policy.check(view)
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
     course = Course(jobs, cluster, expected, fails)
-    if isinstance(policy, Ordering) and isinstance(terms, Events):
+    if isinstance(policy, Ordering) and isinstance(terms, EventTerms):
         if placement in FITS:
             return run_events(jobs, cluster, policy, terms, view, speeds, fails, placement)
         return run_shared(course, policy, view, _placement(placement), speeds, seed)
-    if isinstance(policy, Shares) and isinstance(terms, Rounds):
+    if isinstance(policy, Shares) and isinstance(terms, RoundTerms):
         return run_rounds(course, policy, terms, speeds, seed, last)
-    if isinstance(policy, Deciding) and isinstance(terms, Slots):
+    if isinstance(policy, Deciding) and isinstance(terms, SlotTerms):
         made = Configurations.elastic if policy.elastic else Configurations.rigid
         return run_decisions(course, policy, terms, configurations or made(jobs, cluster, speeds))
     fitting = ", ".join(name for name, each in PRESETS.items() if type(each) is type(PRESETS[DEFAULTS[policy.clock]]))

@@ -10,8 +10,8 @@ from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
-from mfcp.simulator.policies.deciding import Deciding, Decision
-from mfcp.simulator.semantics import Slots
+from mfcp.simulator.policies.deciding import Allotment, Deciding
+from mfcp.simulator.semantics import SlotTerms
 from mfcp.simulator.simulation import import_policies, simulate
 
 import_policies()
@@ -27,7 +27,7 @@ class Scripted(Deciding):
         step = int(demand.now // 10)
         chosen = np.full(len(demand.job), -1)
         chosen[0] = self.sizes[min(step, len(self.sizes) - 1)]
-        return Decision(chosen, 10.0 * (step + 1) if step + 1 < len(self.sizes) else np.inf)
+        return Allotment(chosen, 10.0 * (step + 1) if step + 1 < len(self.sizes) else np.inf)
 
 
 def one(iterations, deadline=np.inf):
@@ -48,7 +48,7 @@ def test_progress_follows_the_size_and_energy_the_power():
 
 
 def test_a_change_is_charged_once_and_a_layout_known_before_costs_less():
-    terms = Slots(charge_s=2.0, per_doubling_s=1.0)
+    terms = SlotTerms(charge_s=2.0, per_doubling_s=1.0)
     outcome = simulate(one(30), Cluster.parse("2"), Scripted(sizes=(0, 1, 0)), configurations=WAYS, semantics=terms)
     # 10 - 3 at one a second, 10 - 4 at two a second, then 11 left behind a charge of 2 for a known layout
     assert outcome.finished == pytest.approx([20 + 2 + 30 - 7 - 12])
@@ -56,7 +56,7 @@ def test_a_change_is_charged_once_and_a_layout_known_before_costs_less():
 
 def test_events_within_a_slot_wait_for_it():
     jobs = Jobs.simple(np.array([0.0, 1.0]), np.array([1, 1]), np.array([5.0, 5.0]), deadline=np.array([99.0, 99.0]))
-    outcome = simulate(jobs, Cluster.parse("2"), Policy.build("edf_widest"), semantics=Slots(slot_s=4.0),
+    outcome = simulate(jobs, Cluster.parse("2"), Policy.build("edf_widest"), semantics=SlotTerms(slot_s=4.0),
                        configurations=Configurations.rigid(jobs, Cluster.parse("2")))  # fmt: skip
     assert outcome.started.tolist() == [0.0, 4.0]
     assert outcome.finished.tolist() == [5.0, 9.0]
@@ -81,7 +81,7 @@ class Dawdling(Deciding):
     name: ClassVar[str] = ""
 
     def decide(self, demand):
-        return Decision(np.full(len(demand.job), -1), demand.now + 60.0)
+        return Allotment(np.full(len(demand.job), -1), demand.now + 60.0)
 
 
 def test_jobs_that_are_let_wait_for_ever_are_an_error_and_no_endless_loop():

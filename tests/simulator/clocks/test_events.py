@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.plain_simulator import plain_simulate
 from mfcp.errors import SettingsError
-from mfcp.simulator.beliefs import RelativeError
+from mfcp.simulator.beliefs import NoisyDurations
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Keys, Ordering, Policy
@@ -32,7 +32,7 @@ def drawn(seed, n=60, overhead=True):
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_ends_are_those_of_the_plain_loop(name, seed):
-    jobs, belief = drawn(seed), RelativeError(mre=0.3)
+    jobs, belief = drawn(seed), NoisyDurations(mre=0.3)
     policy = Policy.build(name)
     if name == "las":
         policy = Policy.build(name, limits=(100.0, 700.0))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from mfcp.errors import SettingsError, SolverError
-from mfcp.simulator.beliefs import RelativeError
+from mfcp.simulator.beliefs import NoisyDurations
 from mfcp.simulator.clocks.rounds import _Rounds
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.course import Course
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy, Shares
-from mfcp.simulator.semantics import PRESETS, Rounds
+from mfcp.simulator.semantics import PRESETS, RoundTerms
 from mfcp.simulator.simulation import import_policies, simulate
 
 import_policies()
@@ -38,7 +38,7 @@ def test_a_job_that_comes_waits_for_the_next_reset():
 
 
 def test_a_round_ends_with_its_last_job():
-    outcome = run([(0, 1, 100), (0, 1, 350), (0, 1, 300), (0, 1, 10)], "3", semantics=Rounds(reset_s=0))
+    outcome = run([(0, 1, 100), (0, 1, 350), (0, 1, 300), (0, 1, 10)], "3", semantics=RoundTerms(reset_s=0))
     assert outcome.started[3] == 350
 
 
@@ -49,7 +49,7 @@ def test_a_job_that_did_not_run_before_loses_part_of_a_whole_round():
 
 def test_beliefs_change_what_uses_what_is_left():
     rows = [(10 * k, 1, 3600 * (k % 4 + 1)) for k in range(24)]
-    truth, wrong = (run(rows, "2", "allox", belief=RelativeError(mre=mre)) for mre in (0.0, 0.8))
+    truth, wrong = (run(rows, "2", "allox", belief=NoisyDurations(mre=mre)) for mre in (0.0, 0.8))
     assert truth.jct.mean() < wrong.jct.mean()
 
 
@@ -101,7 +101,7 @@ def test_time_received_follows_shares():
         def solve(self, moment):
             return np.array([[0.75], [0.25]])[-len(moment.job) :]
 
-    outcome = simulate(jobs, Cluster.parse("1"), Split(), semantics=Rounds(reset_s=1e9))
+    outcome = simulate(jobs, Cluster.parse("1"), Split(), semantics=RoundTerms(reset_s=1e9))
     assert 10_000 / 0.75 * 0.9 < outcome.finished[0] < 10_000 / 0.75 * 1.1
 
 
@@ -115,7 +115,7 @@ def test_a_run_may_end_with_a_job_before_the_last():
 def test_a_deficit_is_what_was_promised_and_not_received():
     jobs = Jobs(np.array(["0", "1"]), np.zeros(2), np.ones(2, int), np.full(2, 1e4), np.ones(2))
     course = Course(jobs, Cluster.parse("1"), jobs.duration, np.empty((2, 0)))
-    run = _Rounds(course, Idle(share=0.5), Rounds(), np.ones((2, 1)), 0)
+    run = _Rounds(course, Idle(share=0.5), RoundTerms(), np.ones((2, 1)), 0)
     run.arrive()
     run.reset()
     run.time[0, 0] += 1000.0

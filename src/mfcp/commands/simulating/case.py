@@ -11,7 +11,7 @@ from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from mfcp.arrays import Floats
-    from mfcp.simulator.beliefs import Belief
+    from mfcp.simulator.beliefs import Durations
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.configurations import Configurations
     from mfcp.simulator.outcome import Outcome
@@ -33,7 +33,7 @@ class Case:
     trace: Trace
     cluster: Cluster
     semantics: Semantics | None
-    belief: Belief
+    belief: Durations
     speed: Floats | None
     configurations: Configurations | None
     placement: str
@@ -98,17 +98,17 @@ def _speeds(path: Path | None, trace: Trace, cluster: Cluster) -> Floats | None:
     return allowed * read_speeds(path, trace.jobs, cluster) if path else allowed
 
 
-def _belief(text: str, trace: Trace) -> Belief:
+def _belief(text: str, trace: Trace) -> Durations:
     """A belief by its name, or what a release predicts for the jobs of the trace."""
-    from mfcp.simulator.beliefs import Belief, Predicted
+    from mfcp.simulator.beliefs import Durations, GivenDurations
 
     spec = spec_of(text)
     if spec["kind"] != "release":
-        return Belief.parse(spec)
+        return Durations.parse(spec)
     if not {"path", "cluster"} <= set(spec) <= {"kind", "path", "cluster", "tasks"}:
         raise SettingsError(f"--belief {text}: expected release:path=DIR;cluster=ID, and ;tasks=FILE if need be")
     seconds = _predicted(Path(str(spec["path"])), str(spec["cluster"]), spec.get("tasks"), trace)
-    return Predicted(seconds=tuple(seconds))
+    return GivenDurations(seconds=tuple(seconds))
 
 
 def _predicted(release: Path, cluster: str, tasks: str | None, trace: Trace) -> list[float]:

@@ -11,10 +11,10 @@ from mfcp.simulator.course import Course
 from mfcp.simulator.kernels.books import DECLINED, RESIZED, STARTED, STOPPED
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.deciding import Deciding, Demand
-from mfcp.simulator.semantics import Slots
+from mfcp.simulator.semantics import SlotTerms
 
 
-def run_decisions(course: Course, policy: Deciding, semantics: Slots, ways: Configurations) -> Outcome:
+def run_decisions(course: Course, policy: Deciding, semantics: SlotTerms, ways: Configurations) -> Outcome:
     """Run all jobs to their end; see `mfcp.simulator.simulation.simulate`.
 
     Raises:
@@ -35,7 +35,7 @@ class _Decisions:
         used: (n, C) layouts of each job since the last restart.
     """
 
-    def __init__(self, course: Course, policy: Deciding, semantics: Slots, ways: Configurations) -> None:
+    def __init__(self, course: Course, policy: Deciding, semantics: SlotTerms, ways: Configurations) -> None:
         n = len(course.jobs.id)
         self.course, self.policy, self.terms, self.ways, self.decider = course, policy, semantics, ways, policy.start()
         self.active, self.chosen, self.charge = np.zeros(n, bool), np.full(n, -1), np.zeros(n)

@@ -17,11 +17,11 @@ from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.kernels import backfilling, queueing, ranking
 from mfcp.simulator.kernels import books as columns
-from mfcp.simulator.kernels.books import Books, Terms, fresh_books, longer_log
+from mfcp.simulator.kernels.books import Books, ClockTerms, fresh_books, longer_log
 from mfcp.simulator.kernels.progress import FINISHED_ALL, LOG_FULL, believed_of
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
-from mfcp.simulator.semantics import Events
+from mfcp.simulator.semantics import EventTerms
 
 SKIPS = {"any": columns.ANY, "nobody": columns.NOBODY, "backfill": columns.BACKFILL}
 LOG_ROWS = 16  # a job, to begin with: only rows that are written take memory
@@ -29,7 +29,7 @@ FITS = {"first": columns.FIRST, "best": columns.BEST, "fastest": columns.FASTEST
 
 
 def run_events(
-    jobs: Jobs, cluster: Cluster, policy: Ordering, semantics: Events, view: View, speed: Floats, fails: Floats,
+    jobs: Jobs, cluster: Cluster, policy: Ordering, semantics: EventTerms, view: View, speed: Floats, fails: Floats,
     placement: str,
 ) -> Outcome:  # fmt: skip
     """Run all jobs to their end; see `mfcp.simulator.simulation.simulate`.
@@ -54,7 +54,7 @@ def run_events(
     return _outcome(jobs, cluster, books)
 
 
-def _backfill(policy: Ordering, terms: Terms, books: Books, view: View) -> Books:
+def _backfill(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Books:
     if policy.asks or len(terms.limits):
         raise SettingsError(f"policy '{policy.name}': backfilling needs an order that stays; take skip=any")
     jobs = books.jobs
@@ -68,7 +68,7 @@ def _backfill(policy: Ordering, terms: Terms, books: Books, view: View) -> Books
     return books
 
 
-def _by_key(policy: Ordering, terms: Terms, books: Books, view: View) -> Books:
+def _by_key(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Books:
     values = policy.watch(view)
     while (code := queueing.run(books, terms, policy.asks)) != FINISHED_ALL:
         if code == LOG_FULL:
@@ -81,7 +81,7 @@ def _by_key(policy: Ordering, terms: Terms, books: Books, view: View) -> Books:
     return books
 
 
-def _ranked(policy: Ordering, terms: Terms, books: Books, view: View) -> Books:
+def _ranked(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Books:
     values = policy.watch(view)
     while (code := ranking.run(books, terms, policy.asks)) != FINISHED_ALL:
         if code == LOG_FULL:
@@ -103,7 +103,7 @@ def _ask(policy: Ordering, values: Callable[[Instant], Floats], books: Books, ac
     books.jobs["value"][active] = given
 
 
-def _has_history(semantics: Events) -> bool:
+def _has_history(semantics: EventTerms) -> bool:
     """Whether the order of equal jobs, or their places, depend on what was before."""
     kept = semantics.moves != "stays" or semantics.ties != "submission" or semantics.demoted == "last"
     return kept or semantics.charge == "every event" or semantics.running_first
@@ -122,8 +122,8 @@ def _books(
     )
 
 
-def _terms(semantics: Events, policy: Ordering, keys: Keys, placement: str) -> Terms:
-    return Terms(
+def _terms(semantics: EventTerms, policy: Ordering, keys: Keys, placement: str) -> ClockTerms:
+    return ClockTerms(
         preempts=policy.preempts, charges_every_event=semantics.charge == "every event",
         first_is_free=semantics.charge == "resumes", end_has_charge=semantics.end_has_charge,
         whole_limits=semantics.whole_limits, demoted_last=semantics.demoted == "last",

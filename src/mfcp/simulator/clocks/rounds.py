@@ -16,13 +16,13 @@ from mfcp.simulator.course import Course
 from mfcp.simulator.kernels.books import MOVED, STARTED, STOPPED
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.base import Moment, Shares
-from mfcp.simulator.semantics import Rounds
+from mfcp.simulator.semantics import RoundTerms
 
 NEVER_GIVEN = 1e9  # what a share weighs on a type that the job has not been on
 
 
 def run_rounds(
-    course: Course, policy: Shares, semantics: Rounds, speed: Floats, seed: int, last: int | None
+    course: Course, policy: Shares, semantics: RoundTerms, speed: Floats, seed: int, last: int | None
 ) -> Outcome:
     """Run all jobs up to `last` to their end; see `mfcp.simulator.simulation.simulate`.
 
@@ -50,7 +50,7 @@ class _Rounds:
             the last, and the steps that were left then.
     """
 
-    def __init__(self, course: Course, policy: Shares, semantics: Rounds, speed: Floats, seed: int) -> None:
+    def __init__(self, course: Course, policy: Shares, semantics: RoundTerms, speed: Floats, seed: int) -> None:
         n, kinds = speed.shape
         self.course, self.policy, self.terms, self.size = course, policy, semantics, course.cluster.by_type
         self.speed = speed / course.jobs.step[:, None]

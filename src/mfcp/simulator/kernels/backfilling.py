@@ -22,13 +22,13 @@ from mfcp.simulator.kernels.books import (
     QUEUED,
     SOME,
     Books,
-    Terms,
+    ClockTerms,
 )
 from mfcp.simulator.kernels.progress import advance, believed, rounding, start
 
 
 @uncounted
-def run(books: Books, terms: Terms) -> int:
+def run(books: Books, terms: ClockTerms) -> int:
     """Go on until nothing happens any more or the log is full.
 
     Returns:
@@ -48,7 +48,7 @@ def run(books: Books, terms: Terms) -> int:
 
 
 @uncounted
-def _fill(books: Books, terms: Terms) -> None:
+def _fill(books: Books, terms: ClockTerms) -> None:
     now, free, blocked, shadow, spare = books.clock[0], total(books), False, np.inf, 0
     for kind in range(len(books.kinds) - 1):
         books.kinds[kind].blocked = 0

@@ -41,7 +41,7 @@ ROW = np.dtype([("time", "f8"), ("job", "i4"), ("gpus", "i4"), ("node", "i4"), (
 """A row of the log."""
 
 
-class Terms(NamedTuple):
+class ClockTerms(NamedTuple):
     """The semantics of a clock of events and what a policy fixes, as numbers; see `mfcp.simulator.semantics`.
 
     Attributes:

@@ -32,7 +32,7 @@ from mfcp.simulator.kernels.books import (
     SUBMITTED,
     WAITING,
     Books,
-    Terms,
+    ClockTerms,
 )
 from mfcp.simulator.kernels.heap import put, take
 
@@ -41,7 +41,7 @@ GRID = 2.0**20  # of a second
 
 
 @uncounted
-def advance(books: Books, terms: Terms) -> int:
+def advance(books: Books, terms: ClockTerms) -> int:
     """Go to the next instant: what ends, fails, is demoted or submitted then.
 
     What falls within some rounding errors of each other is one instant.
@@ -154,7 +154,7 @@ def set_key(books: Books, job: int) -> None:
 
 
 @uncounted
-def before(books: Books, terms: Terms, job: int, other: int) -> bool:
+def before(books: Books, terms: ClockTerms, job: int, other: int) -> bool:
     """Whether a job comes before another: by rank of the level, key, and submission where the terms say so."""
     first, second = terms.rank[books.jobs[job].level], terms.rank[books.jobs[other].level]
     if first != second:
@@ -165,7 +165,7 @@ def before(books: Books, terms: Terms, job: int, other: int) -> bool:
 
 
 @uncounted
-def _demote(books: Books, terms: Terms, job: int, forced: bool) -> None:
+def _demote(books: Books, terms: ClockTerms, job: int, forced: bool) -> None:
     """Levels by attained service.
 
     Args:
@@ -208,7 +208,7 @@ def _end(books: Books, job: int) -> bool:
 
 
 @uncounted
-def start(books: Books, terms: Terms, job: int) -> None:
+def start(books: Books, terms: ClockTerms, job: int) -> None:
     """A placed job, which is not queued any more, runs."""
     books.counts[QUEUED] -= 1
     _run(books, terms, job)
@@ -216,7 +216,7 @@ def start(books: Books, terms: Terms, job: int) -> None:
 
 
 @uncounted
-def move(books: Books, terms: Terms, job: int) -> None:
+def move(books: Books, terms: ClockTerms, job: int) -> None:
     """A running job has been placed elsewhere."""
     add_progress(books, job)
     _run(books, terms, job)
@@ -224,7 +224,7 @@ def move(books: Books, terms: Terms, job: int) -> None:
 
 
 @uncounted
-def _run(books: Books, terms: Terms, job: int) -> None:
+def _run(books: Books, terms: ClockTerms, job: int) -> None:
     row, cell, slowest = books.jobs[job], books.jobs[job].cell, np.inf
     while cell != NONE:
         slowest = min(slowest, books.speed[job, books.nodes[books.cells[cell, 0]].type])
@@ -251,7 +251,7 @@ def stop(books: Books, job: int) -> None:
 
 
 @uncounted
-def plan(books: Books, terms: Terms, job: int) -> None:
+def plan(books: Books, terms: ClockTerms, job: int) -> None:
     """When a running job ends or reaches the limit of its level, if nothing else happens to it."""
     row, now = books.jobs[job], books.clock[0]
     left = row.left

@@ -22,13 +22,13 @@ from mfcp.simulator.kernels.books import (
     SOME,
     WAITING,
     Books,
-    Terms,
+    ClockTerms,
 )
 from mfcp.simulator.kernels.progress import ASKS, advance, before, move, set_key, start, stop
 
 
 @uncounted
-def run(books: Books, terms: Terms, asks: bool) -> int:
+def run(books: Books, terms: ClockTerms, asks: bool) -> int:
     """Go on until nothing happens any more, the log is full, or the policy wants to give values.
 
     Returns:
@@ -47,7 +47,7 @@ def run(books: Books, terms: Terms, asks: bool) -> int:
 
 
 @uncounted
-def reorder(books: Books, terms: Terms) -> None:
+def reorder(books: Books, terms: ClockTerms) -> None:
     """Make the heaps anew after values have changed."""
     for kind in range(len(books.kinds) - 1):
         first, size = books.kinds[kind].first, books.kinds[kind].waiting
@@ -58,7 +58,7 @@ def reorder(books: Books, terms: Terms) -> None:
 
 
 @uncounted
-def decide(books: Books, terms: Terms) -> None:
+def decide(books: Books, terms: ClockTerms) -> None:
     """Start what comes first as far as it fits, in place of what comes later if the policy preempts."""
     if books.counts[QUEUED] == 0:
         return
@@ -85,7 +85,7 @@ def decide(books: Books, terms: Terms) -> None:
 
 
 @uncounted
-def _displace(books: Books, terms: Terms, head: int, room: int, starting: int) -> int:
+def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: int) -> int:
     """Place waiting jobs from `head` on, which does not fit, where running jobs after them have to give way.
 
     SOME are the running jobs after the first that waits; those from `low` on have not been looked at yet.
@@ -136,7 +136,7 @@ def _displace(books: Books, terms: Terms, head: int, room: int, starting: int) -
 
 
 @uncounted
-def _settle(books: Books, terms: Terms, low: int, high: int) -> int:
+def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
     """Running jobs of SOME keep their places in order, or take others, or are stopped; accelerators of those that run.
 
     As many as possible are looked at together; only where they cannot all stay are they parted into earlier and later.
@@ -172,7 +172,7 @@ def _settle(books: Books, terms: Terms, low: int, high: int) -> int:
 
 
 @uncounted
-def _part(books: Books, terms: Terms, low: int, high: int, job: int) -> int:
+def _part(books: Books, terms: ClockTerms, low: int, high: int, job: int) -> int:
     """Bring those of SOME that come before a job to the front; where the others begin."""
     lists = books.lists
     for position in range(low, high):
@@ -184,7 +184,7 @@ def _part(books: Books, terms: Terms, low: int, high: int, job: int) -> int:
 
 
 @uncounted
-def _list_later(books: Books, terms: Terms, head: int) -> int:
+def _list_later(books: Books, terms: ClockTerms, head: int) -> int:
     """Running jobs that come after the first waiting one, to `some`; how many."""
     later = 0
     books.counts[LOOKS] += books.counts[HEAPED]
@@ -198,7 +198,7 @@ def _list_later(books: Books, terms: Terms, head: int) -> int:
 
 
 @uncounted
-def _can_change(books: Books, terms: Terms, room: int) -> bool:
+def _can_change(books: Books, terms: ClockTerms, room: int) -> bool:
     """Whether a waiting job might start; or stops others by blocking them."""
     if terms.skip == NOBODY:
         return bool(terms.preempts or books.jobs[_first(books, terms, -1)].gpus <= room)
@@ -210,7 +210,7 @@ def _can_change(books: Books, terms: Terms, room: int) -> bool:
 
 
 @uncounted
-def _first(books: Books, terms: Terms, room: int) -> int:
+def _first(books: Books, terms: ClockTerms, room: int) -> int:
     """The first waiting job of those kinds that may still start, by what they ask for; NONE if there is none.
 
     Args:
@@ -230,7 +230,7 @@ def _first(books: Books, terms: Terms, room: int) -> int:
 
 
 @uncounted
-def _push(books: Books, terms: Terms, job: int) -> None:
+def _push(books: Books, terms: ClockTerms, job: int) -> None:
     """Queue a waiting job."""
     set_key(books, job)
     kind = books.jobs[job].kind
@@ -249,7 +249,7 @@ def _push(books: Books, terms: Terms, job: int) -> None:
 
 
 @uncounted
-def _pop(books: Books, terms: Terms, kind: int) -> None:
+def _pop(books: Books, terms: ClockTerms, kind: int) -> None:
     """The first of a kind is not queued any more; `start` counts it."""
     books.kinds[kind].waiting -= 1
     first, size = books.kinds[kind].first, books.kinds[kind].waiting
@@ -258,7 +258,7 @@ def _pop(books: Books, terms: Terms, kind: int) -> None:
 
 
 @uncounted
-def _down(books: Books, terms: Terms, heap: int, first: int, place: int, size: int) -> None:
+def _down(books: Books, terms: ClockTerms, heap: int, first: int, place: int, size: int) -> None:
     """Let a job sink below those before it, in a heap of so many jobs that begins at `first`."""
     if place >= size:
         return

@@ -22,14 +22,14 @@ from mfcp.simulator.kernels.books import (
     RUNNING,
     SOME,
     Books,
-    Terms,
+    ClockTerms,
 )
 from mfcp.simulator.kernels.heap import put
 from mfcp.simulator.kernels.progress import ASKS, advance, before, believed, move, plan, start, stop
 
 
 @uncounted
-def run(books: Books, terms: Terms, asks: bool) -> int:
+def run(books: Books, terms: ClockTerms, asks: bool) -> int:
     """Go on until nothing happens any more, the log is full, or the policy wants to give values.
 
     Returns:
@@ -50,7 +50,7 @@ def run(books: Books, terms: Terms, asks: bool) -> int:
 
 
 @uncounted
-def decide(books: Books, terms: Terms) -> None:
+def decide(books: Books, terms: ClockTerms) -> None:
     """Rank the jobs, choose, and start and stop what has changed."""
     _compact(books, terms)
     _rank(books, terms)
@@ -60,7 +60,7 @@ def decide(books: Books, terms: Terms) -> None:
 
 
 @uncounted
-def _compact(books: Books, terms: Terms) -> None:
+def _compact(books: Books, terms: ClockTerms) -> None:
     """Only jobs that wait or run stay in the order; those just demoted go last where the terms say so."""
     kept, late = 0, 0
     for position in range(books.counts[LISTED]):
@@ -81,7 +81,7 @@ def _compact(books: Books, terms: Terms) -> None:
 
 
 @uncounted
-def _rank(books: Books, terms: Terms) -> None:
+def _rank(books: Books, terms: ClockTerms) -> None:
     """Keys, then a stable insertion sort: the order of the last event is nearly right."""
     books.counts[LOOKS] += books.counts[LISTED]
     for position in range(books.counts[LISTED]):
@@ -98,7 +98,7 @@ def _rank(books: Books, terms: Terms) -> None:
 
 
 @uncounted
-def _choose(books: Books, terms: Terms) -> None:
+def _choose(books: Books, terms: ClockTerms) -> None:
     """Place all jobs again, in order; `mark` says who is to run."""
     jobs, room, starting = books.jobs, total(books), 0
     for position in range(books.counts[HEAPED]):
@@ -146,7 +146,7 @@ def _choose(books: Books, terms: Terms) -> None:
 
 
 @uncounted
-def _partition(books: Books, terms: Terms) -> None:
+def _partition(books: Books, terms: ClockTerms) -> None:
     """Within a level, jobs that run come before those that wait; otherwise the order stays."""
     for position in range(1, books.counts[LISTED]):
         job = books.lists[SOME, position]

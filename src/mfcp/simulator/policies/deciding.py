@@ -57,7 +57,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Allotment:
     """How each job runs from now on.
 
     Attributes:
@@ -75,7 +75,7 @@ class Decider(Protocol):
     def admit(self, demand: Demand, new: Bools) -> Bools:
         """See `Deciding`."""
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """See `Deciding`."""
 
 
@@ -89,7 +89,7 @@ class Deciding(Policy):
         """(k,) which of the new jobs are taken; the others never run."""
         return new
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """Within the accelerators of each type."""
         raise NotImplementedError
 

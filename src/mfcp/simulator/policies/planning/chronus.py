@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from mfcp.arrays import Bools, Ints
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Deciding, Decision, Demand, fill_fastest
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, fill_fastest
 
 
 class Chronus(Deciding):
@@ -28,7 +28,7 @@ class Chronus(Deciding):
     horizon: int = Field(24, ge=1, description="leases ahead that are planned one by one; what is due later waits")
     limit_s: float = Field(5.0, gt=0, description="seconds for the integer program")
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """Where leases end, those who have the next one, then the others; in between, whoever runs stays."""
         own = demand.rate.argmax(axis=1)
         rest = demand.seconds[np.arange(len(own)), own]
@@ -44,7 +44,7 @@ class Chronus(Deciding):
                 first[rows] = self._leases(demand, rows, need[rows], slots[rows].astype(int))
         slack = np.where(hopeful, slots - need, np.inf)
         order = np.lexsort((rest, slack, ~first))
-        return Decision(fill_fastest(demand, order), (lease + 1) * self.lease_s)
+        return Allotment(fill_fastest(demand, order), (lease + 1) * self.lease_s)
 
     def _leases(self, demand: Demand, rows: Ints, need: Ints, slots: Ints) -> Bools:
         """Who runs in the next lease; nobody is preferred if the solver found nothing in time."""

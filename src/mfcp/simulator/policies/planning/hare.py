@@ -9,7 +9,7 @@ import numpy as np
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Deciding, Decision, Demand
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand
 
 
 class Hare(Deciding):
@@ -22,7 +22,7 @@ class Hare(Deciding):
     name: ClassVar[str] = "hare"
     uses: ClassVar[Uses] = ("expected",)
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """A list schedule."""
         free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
         for i in np.lexsort((demand.job, demand.seconds.min(axis=1))):
@@ -30,7 +30,7 @@ class Hare(Deciding):
             if rate.max() > 0:
                 chosen[i] = int(rate.argmax())
                 free[demand.type[chosen[i]]] -= demand.gpus[chosen[i]]
-        return Decision(chosen)
+        return Allotment(chosen)
 
 
 def in_rounds(jobs: Jobs, most: int) -> Configurations:

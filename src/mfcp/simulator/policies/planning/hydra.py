@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mfcp.arrays import Floats, Ints
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Deciding, Decision, Demand
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand
 
 NODES = 2_000  # of the search: what is best by then is taken
 
@@ -28,7 +28,7 @@ class Hydra(Deciding):
     penalty: float = Field(5.0, ge=0, description="cost of a second late, in seconds of completion time")
     exact: int = Field(6, ge=1, le=10, description="waiting jobs up to which the plan is optimal")
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """Plan those who wait on the devices that come free; start the heads of the queues."""
         chosen = demand.chosen.copy()
         ready, kinds = _devices(demand)
@@ -39,7 +39,7 @@ class Hydra(Deciding):
             for device, queue in enumerate(queues):
                 if queue and ready[device] <= 0:
                     chosen[waiting[queue[0]]] = _one(demand, kinds[device])
-        return Decision(_start_others(demand, chosen))
+        return Allotment(_start_others(demand, chosen))
 
 
 def _devices(demand: Demand) -> tuple[Floats, Ints]:

@@ -12,7 +12,7 @@ from mfcp.arrays import Bools, Floats, Ints
 from mfcp.compiling import kernel
 from mfcp.errors import SettingsError
 from mfcp.simulator.policies.base import Uses, View
-from mfcp.simulator.policies.deciding import Decider, Deciding, Decision, Demand
+from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand
 
 
 class ElasticFlow(Deciding):
@@ -56,7 +56,7 @@ class ElasticFlow(Deciding):
             admitted[i] = met[admitted & (new | self._could(demand))].all()
         return admitted
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """Shares now, then growth; again when a plan changes."""
         return self.start().decide(demand)
 
@@ -99,7 +99,7 @@ class _Promises:
     def __init__(self, policy: ElasticFlow) -> None:
         self.admit, self.promised = policy.admit, dict[int, tuple[Floats, Ints]]()
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """New plans if they keep all promises, else the old ones."""
         plan = minimum_shares(demand)
         held = np.array([job in self.promised for job in demand.job.tolist()], bool)
@@ -112,7 +112,7 @@ class _Promises:
                 time[i], level[i] = self.promised[int(demand.job[i])]
             plan = Planned(held, time, level)
         chosen, change = plan.at(demand.now)
-        return Decision(_grow_cheaply(demand, chosen), change)
+        return Allotment(_grow_cheaply(demand, chosen), change)
 
 
 def minimum_shares(demand: Demand) -> Planned:

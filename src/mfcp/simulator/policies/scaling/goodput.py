@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.arrays import Floats
-from mfcp.simulator.policies.deciding import Deciding, Decision, Demand, grow
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, grow
 
 
 class Goodput(Deciding):
@@ -25,7 +25,7 @@ class Goodput(Deciding):
     restart_s: float = Field(30.0, ge=0, description="seconds that a change is believed to cost")
     every_s: float = Field(60.0, gt=0, description="seconds between two decisions without an event")
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """Two starts."""
         speedup = self._speedup(demand)
         worth = np.column_stack([-(speedup**self.power), np.full(len(demand.job), -1e9)])  # nothing is worst
@@ -34,7 +34,7 @@ class Goodput(Deciding):
         plans = [grow(demand, start, worth) for start in starts]
         rows = np.arange(len(demand.job))
         best = max(plans, key=lambda plan: float(worth[rows, plan].sum()))
-        return Decision(best, demand.now + self.every_s)
+        return Allotment(best, demand.now + self.every_s)
 
     def _speedup(self, demand: Demand) -> Floats:
         """(k, C) rate over that of an equal share, lowered where the job would restart."""

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Deciding, Decision, Demand, grow
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, grow
 
 
 class Optimus(Deciding):
@@ -22,7 +22,7 @@ class Optimus(Deciding):
     uses: ClassVar[Uses] = ("expected",)
     every_s: float = Field(600.0, gt=0, description="seconds between two decisions without an event")
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """Greedy."""
         worth = np.column_stack([-demand.seconds, np.full(len(demand.job), -1e15)])
-        return Decision(grow(demand, np.full(len(demand.job), -1), worth), demand.now + self.every_s)
+        return Allotment(grow(demand, np.full(len(demand.job), -1), worth), demand.now + self.every_s)

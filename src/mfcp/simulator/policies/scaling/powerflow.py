@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Deciding, Decision, Demand
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand
 
 
 class PowerFlow(Deciding):
@@ -24,7 +24,7 @@ class PowerFlow(Deciding):
     budget_w: float = Field(np.inf, gt=0, description="watts of all accelerators together")
     every_s: float = Field(600.0, gt=0, description="seconds between two decisions without an event")
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """Greedy."""
         k = len(demand.job)
         watts = np.append(demand.watts if demand.watts.any() else demand.gpus.astype(float), 0.0)
@@ -45,4 +45,4 @@ class PowerFlow(Deciding):
             free[demand.type[c]] -= more_g[i, c]
             power -= more_w[i, c]
             chosen[i] = c
-        return Decision(chosen, demand.now + self.every_s)
+        return Allotment(chosen, demand.now + self.every_s)

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Deciding, Decision, Demand
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand
 
 
 class Widest(Deciding):
@@ -19,7 +19,7 @@ class Widest(Deciding):
     uses: ClassVar[Uses] = ("deadline",)
     by: Literal["rate", "size"] = Field("rate", description="the fastest way to run that is free, or the largest")
 
-    def decide(self, demand: Demand) -> Decision:
+    def decide(self, demand: Demand) -> Allotment:
         """One by one."""
         free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
         for i in np.lexsort((demand.job, demand.deadline)):
@@ -27,4 +27,4 @@ class Widest(Deciding):
             if rate.max() > 0:
                 chosen[i] = int(rate.argmax()) if self.by == "rate" else int(np.flatnonzero(rate)[-1])
                 free[demand.type[chosen[i]]] -= demand.gpus[chosen[i]]
-        return Decision(chosen)
+        return Allotment(chosen)
