@@ -1,8 +1,10 @@
 """`python benchmarks/conformance.py --data DIR`: their number, ours and the difference, per set of published results.
 
 DIR holds a folder per set, each with its inputs and `expected.json`. A set whose folder is missing is skipped, and so
-is a policy that `mfcp.simulator` does not have; both are told. The exit code is 1 if a number that has a bound is
-outside of it without a cause that is named here.
+is a policy that `mfcp.simulator` does not have; both are told. Where a number is outside its bound, an experiment is
+run: one thing that the published runs may have had otherwise is changed, or another draw of what they left free is
+taken. If the published value lies among what comes of it, the difference is explained; otherwise the number is a miss,
+and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.published import fgd, gavel, muri
-from benchmarks.published.results import Number, outside, summary
+from benchmarks.published.results import Number, summary
 
 SETS: dict[str, Callable[[Path, float], list[Number]]] = {
     "muri": muri.numbers,
@@ -34,7 +36,7 @@ def main() -> None:
     parser.add_argument("--only", help="one set")
     parser.add_argument("--rates", type=float, default=4.8, help="of gavel_sim: up to so many jobs an hour (4.8)")
     options = parser.parse_args()
-    console, found = Console(width=160), list[Number]()
+    console, found = Console(width=170), list[Number]()
     for name, numbers in SETS.items():
         if options.only not in (None, name):
             continue
@@ -48,7 +50,7 @@ def main() -> None:
             table.add_row(*each.cells())
         console.print(table)
     console.print(summary(found))
-    sys.exit(bool(outside(found)))
+    sys.exit(any(each.missed for each in found))
 
 
 if __name__ == "__main__":

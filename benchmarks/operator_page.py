@@ -86,7 +86,8 @@ def page(runs: Sequence[Runs]) -> str:
         ("Schedulers of the clusters", f"The same at load {MIDDLE:g}, under each scheduler; and each scheduler over "
          f"`{REFERENCE}`, with the plans of {BASE} and of mfcp_x.", _schedulers),
         ("Plans that see the queues", "Each task goes where a simulation with the same predictions has the sum of "
-         f"completion times grow least. Ratio to the round's plan from the same predictions, under `{REFERENCE}`; and "
+         "completion times grow least; it knows how wide tasks are, which a round's plan does not. Ratio to the "
+         f"round's plan from the same predictions, under `{REFERENCE}`; and "
          "the round's plans over the plan that sees the queues and the true times, the best that we know.", _queues),
         ("The reliability that is asked for", f"Plans for another gamma over plans for the usual one, under "
          f"`{REFERENCE}` at load {MIDDLE:g}: mean completion time, and accelerator-hours that failures waste. "
@@ -116,8 +117,8 @@ def _opening(runs: Sequence[Runs]) -> str:
         wait, and every cluster has a scheduler of its own. This page sends the plans of four methods through such
         clusters and asks what is left of the differences.
 
-        There are {logs}. "default" is the emulated platform, timm is measured times. A seed has {ROUNDS} rounds of test
-        tasks. Every cluster has {POOL} accelerators; a task asks for 1, 2, 4 or 8 of them, drawn with weights 0.5,
+        There are {logs}. "default" is the emulated platform; timm is measured times, with failures that the study
+        invents as in every benchmark on logs that tell of none. A seed has {ROUNDS} rounds of test tasks. Every cluster has {POOL} accelerators; a task asks for 1, 2, 4 or 8 of them, drawn with weights 0.5,
         0.25, 0.15 and 0.1. The load is the work of the plans of least makespan over what the clusters can do. An
         attempt fails with the true probability, at a uniform point, and the task starts again until it succeeds: no
         task leaves the means. Luck is drawn by task and attempt, so it is the same under every plan. Schedulers that

@@ -1,10 +1,27 @@
-"""A published number beside ours."""
+"""A published number beside ours, and what an experiment says of a difference."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An experiment on a number that is outside its bound: what we find with one thing changed.
+
+    Attributes:
+        what: the thing that was changed.
+        found: our numbers with it; one if the change is one switch, several if it is another draw of what is free.
+    """
+
+    what: str
+    found: tuple[float, ...]
+
+    def __str__(self) -> str:
+        low, high = min(self.found), max(self.found)
+        return f"{self.what}: {low:,.3f}" + (f" to {high:,.3f}" if high > low else "")
 
 
 @dataclass(frozen=True)
@@ -15,15 +32,19 @@ class Number:
         what: policy, trace and metric.
         theirs, ours: the published value and what we find; ours is None where we have no such policy.
         bound: largest difference in the unit; None for none.
-        cause: why it is outside, or why it was skipped.
+        skipped: why there is nothing to compare.
+        unit: of the difference: a share of the published value, or the plain one.
+        trial: the experiment, if the number is outside; without one, or where it does not bring theirs inside, the
+            number is a miss.
     """
 
     what: str
     theirs: float
     ours: float | None
     bound: float | None
-    cause: str = ""
-    unit: Literal["%", "points", "ratio"] = "%"  # of the difference: a share of the published value, or the plain one
+    skipped: str = ""
+    unit: Literal["%", "points", "ratio"] = "%"
+    trial: Trial | None = None
 
     @property
     def difference(self) -> float | None:
@@ -37,35 +58,41 @@ class Number:
         """Whether it is within its bound; None where there is nothing to say."""
         return None if self.difference is None or self.bound is None else abs(self.difference) <= self.bound
 
+    @property
+    def explained(self) -> bool:
+        """Whether it is outside, and the published value lies among the trial's, the bound allowed on both sides."""
+        if self.inside is not False or self.trial is None or self.bound is None:
+            return False
+        slack = self.bound * (self.theirs if self.unit == "%" else 1.0)
+        return min(self.trial.found) - slack <= self.theirs <= max(self.trial.found) + slack
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is outside, and no experiment says why."""
+        return self.inside is False and not self.explained
+
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""
         if self.difference is None:
-            return self.what, f"{self.theirs:,.3f}", "-", "-", "-", f"skipped: {self.cause}"
+            return self.what, f"{self.theirs:,.3f}", "-", "-", "-", f"skipped: {self.skipped}"
         scale, unit = (100, " %") if self.unit == "%" else (1, "")
         bound = "-" if self.bound is None else f"{scale * self.bound:g}{unit}"
-        verdict = {True: "", False: f"outside: {self.cause}" if self.cause else "OUTSIDE", None: self.cause}[
-            self.inside
-        ]
-        return (
-            self.what,
-            f"{self.theirs:,.3f}",
-            f"{self.ours:,.3f}",
-            f"{scale * self.difference:+.4f}{unit}",
-            bound,
-            verdict,
-        )
+        verdict = "" if self.inside in (True, None) else "explained" if self.explained else "MISS"
+        verdict += "" if self.inside is not False or self.trial is None else f"; {self.trial}"
+        difference = f"{scale * self.difference:+.4f}{unit}"
+        return self.what, f"{self.theirs:,.3f}", f"{self.ours:,.3f}", difference, bound, verdict
 
 
-def outside(numbers: Sequence[Number]) -> list[Number]:
-    """Those outside their bound for which no cause is known."""
-    return [each for each in numbers if each.inside is False and not each.cause]
+def tried(number: Number, trial: Callable[[], Trial] | None) -> Number:
+    """The number with its trial, which is run only if the number is outside."""
+    return number if trial is None or number.inside is not False else replace(number, trial=trial())
 
 
 def summary(numbers: Sequence[Number]) -> str:
-    """How many are inside, outside, and skipped."""
-    inside, out = (sum(each.inside is verdict for each in numbers) for verdict in (True, False))
-    skipped = sum(each.difference is None for each in numbers)
+    """How many are inside, explained, missed, and skipped."""
+    inside, explained = sum(each.inside is True for each in numbers), sum(each.explained for each in numbers)
+    missed, skipped = sum(each.missed for each in numbers), sum(each.difference is None for each in numbers)
     return (
-        f"{len(numbers)} published numbers: {inside} inside their bound, {out} outside "
-        f"({len(outside(numbers))} of them without a known cause), {skipped} skipped"
+        f"{len(numbers)} published numbers: {inside} inside their bound, {explained} outside with an experiment that "
+        f"explains it, {missed} missed, {skipped} skipped"
     )

@@ -70,6 +70,12 @@ Numba counts each look at an array of a tuple by atomic writes. These take a ten
 threads that share the array contend for them.
 """
 
+inner: Any = partial(uncounted, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Decorator of an uncounted kernel that only other kernels call: a quarter of the time to compile is for the way in.
+
+Called from Python it would crash the process: a test calls it from a kernel of its own.
+"""
+
 
 def prepare(module: str) -> None:
     """Have a module compiled, and those of `TOGETHER`, where they are not yet; called before its first kernel.

@@ -3,9 +3,15 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_calls import from_python
 
-from mfcp.simulator.kernels.allocation import FREE, NO_ROOM, OPEN, fit, open_up, release, total
+from mfcp.simulator.kernels import allocation
+from mfcp.simulator.kernels.allocation import FREE, NO_ROOM, OPEN
 from mfcp.simulator.kernels.books import BEST, FASTEST, FIRST, JOB, NONE, fresh_books
+
+fit, open_up, release, total = (
+    from_python(getattr(allocation, name)) for name in ("fit", "open_up", "release", "total")
+)
 
 
 def made(sizes, gpus, types=None, speed=None):

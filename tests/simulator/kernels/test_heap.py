@@ -3,9 +3,12 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_calls import from_python
 
+from mfcp.simulator.kernels import heap
 from mfcp.simulator.kernels.books import BY_TIME, HEAPED, JOB, NONE, fresh_books
-from mfcp.simulator.kernels.heap import put, take
+
+put, take = map(from_python, (heap.put, heap.take))
 
 
 def fresh(n):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.compiling import uncounted
+from mfcp.compiling import inner, uncounted
 from mfcp.simulator.kernels.allocation import fit, total
 from mfcp.simulator.kernels.books import (
     BY_TIME,
@@ -47,7 +47,7 @@ def run(books: Books, terms: ClockTerms) -> int:
             _fill(books, terms)
 
 
-@uncounted
+@inner
 def _fill(books: Books, terms: ClockTerms) -> None:
     now, free, blocked, shadow, spare = books.clock[0], total(books), False, np.inf, 0
     for kind in range(len(books.kinds) - 1):
@@ -74,7 +74,7 @@ def _fill(books: Books, terms: ClockTerms) -> None:
             shadow += rounding(shadow)
 
 
-@uncounted
+@inner
 def _first(books: Books, blocked: bool, free: int, shadow: float, spare: int) -> int:
     """The first job in line; if that is blocked, the first that may pass it."""
     head = NONE
@@ -89,7 +89,7 @@ def _first(books: Books, blocked: bool, free: int, shadow: float, spare: int) ->
     return head
 
 
-@uncounted
+@inner
 def _set_leaf(books: Books, job: int, seconds: float) -> None:
     """What a job is believed to need; infinite if it does not wait."""
     kind = books.jobs[job].kind
@@ -102,7 +102,7 @@ def _set_leaf(books: Books, job: int, seconds: float) -> None:
         books.counts[HEAP_STEPS] += 1
 
 
-@uncounted
+@inner
 def _leaf(books: Books, kind: int, until: float) -> int:
     """The first waiting job of a kind that is believed to end by then; NONE if there is none."""
     now, root = books.clock[0], books.kinds[kind].root
@@ -118,7 +118,7 @@ def _leaf(books: Books, kind: int, until: float) -> int:
     return int(books.lists[QUEUE, books.kinds[kind].first + node - leaves])
 
 
-@uncounted
+@inner
 def _reserve(books: Books, free: int, need: int) -> tuple[float, int]:
     """When so many accelerators are believed to be free for the first in line, and how many others are then.
 
@@ -146,7 +146,7 @@ def _reserve(books: Books, free: int, need: int) -> tuple[float, int]:
     return shadow, max(free - need, 0)
 
 
-@uncounted
+@inner
 def _sift(books: Books, place: int, size: int) -> None:
     """Let a job sink below those that are believed to end earlier."""
     job = books.lists[SOME, place]

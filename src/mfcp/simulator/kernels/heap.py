@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mfcp.compiling import uncounted
+from mfcp.compiling import inner
 from mfcp.simulator.kernels.books import (
     BY_TIME,
     HEAP_STEPS,
@@ -13,7 +13,7 @@ from mfcp.simulator.kernels.books import (
 )
 
 
-@uncounted
+@inner
 def put(books: Books, job: int) -> None:
     """Add a job, or move it to where its `next_at` belongs."""
     place = books.jobs[job].place
@@ -24,7 +24,7 @@ def put(books: Books, job: int) -> None:
     _settle(books, place)
 
 
-@uncounted
+@inner
 def take(books: Books, job: int) -> None:
     """Remove a job that may be there."""
     place = books.jobs[job].place
@@ -38,7 +38,7 @@ def take(books: Books, job: int) -> None:
         _settle(books, place)
 
 
-@uncounted
+@inner
 def _settle(books: Books, place: int) -> None:
     """Let the job at this place rise above those that are later, then sink below those that are earlier."""
     jobs, lists, size = books.jobs, books.lists, books.counts[HEAPED]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mfcp.arrays import Floats, Ints
-from mfcp.compiling import uncounted
+from mfcp.compiling import inner, uncounted
 from mfcp.simulator.kernels.allocation import release
 from mfcp.simulator.kernels.books import (
     ARRIVED,
@@ -40,7 +40,7 @@ FINISHED_ALL, LOG_FULL, ASKS = -1, -2, -3
 GRID = 2.0**20  # of a second
 
 
-@uncounted
+@inner
 def advance(books: Books, terms: ClockTerms) -> int:
     """Go to the next instant: what ends, fails, is demoted or submitted then.
 
@@ -98,13 +98,13 @@ def advance(books: Books, terms: ClockTerms) -> int:
     return new
 
 
-@uncounted
+@inner
 def rounding(time: float) -> float:
     """Seconds within which two times are equal."""
     return 1e-9 + 1e-13 * time
 
 
-@uncounted
+@inner
 def write(books: Books, job: int, event: int) -> None:
     """A row of the log."""
     row = books.log[books.counts[LOGGED]]
@@ -117,7 +117,7 @@ def write(books: Books, job: int, event: int) -> None:
     row.node = books.cells[cell, 0] if cell != NONE else NONE
 
 
-@uncounted
+@inner
 def add_progress(books: Books, job: int) -> None:
     """What a running job has done since it was last looked at."""
     row, elapsed = books.jobs[job], books.clock[0] - books.jobs[job].since
@@ -127,7 +127,7 @@ def add_progress(books: Books, job: int) -> None:
     row.since = books.clock[0]
 
 
-@uncounted
+@inner
 def believed(books: Books, job: int) -> float:
     """Seconds at speed 1 that the policy believes to be left; NaN if it does not know."""
     row = books.jobs[job]
@@ -144,7 +144,7 @@ def believed_of(books: Books, rows: Ints, left: Floats) -> None:
         left[position] = believed(books, rows[position])
 
 
-@uncounted
+@inner
 def set_key(books: Books, job: int) -> None:
     """A job's key now. Times are put on a fine grid, so that what is equal is not told apart by rounding."""
     row = books.jobs[job]
@@ -153,7 +153,7 @@ def set_key(books: Books, job: int) -> None:
         row.key = np.floor((row.value + row.weight * believed(books, job)) * GRID + 0.5) / GRID
 
 
-@uncounted
+@inner
 def before(books: Books, terms: ClockTerms, job: int, other: int) -> bool:
     """Whether a job comes before another: by rank of the level, key, and submission where the terms say so."""
     first, second = terms.rank[books.jobs[job].level], terms.rank[books.jobs[other].level]
@@ -164,7 +164,7 @@ def before(books: Books, terms: ClockTerms, job: int, other: int) -> bool:
     return bool(terms.by_submission and job < other)
 
 
-@uncounted
+@inner
 def _demote(books: Books, terms: ClockTerms, job: int, forced: bool) -> None:
     """Levels by attained service.
 
@@ -181,7 +181,7 @@ def _demote(books: Books, terms: ClockTerms, job: int, forced: bool) -> None:
         write(books, job, DEMOTED)
 
 
-@uncounted
+@inner
 def _end(books: Books, job: int) -> bool:
     """The end of an attempt: the job is done, given up, or waits for the next; whether it waits."""
     row = books.jobs[job]
@@ -207,7 +207,7 @@ def _end(books: Books, job: int) -> bool:
     return not last
 
 
-@uncounted
+@inner
 def start(books: Books, terms: ClockTerms, job: int) -> None:
     """A placed job, which is not queued any more, runs."""
     books.counts[QUEUED] -= 1
@@ -215,7 +215,7 @@ def start(books: Books, terms: ClockTerms, job: int) -> None:
     write(books, job, STARTED)
 
 
-@uncounted
+@inner
 def move(books: Books, terms: ClockTerms, job: int) -> None:
     """A running job has been placed elsewhere."""
     add_progress(books, job)
@@ -223,7 +223,7 @@ def move(books: Books, terms: ClockTerms, job: int) -> None:
     write(books, job, MOVED)
 
 
-@uncounted
+@inner
 def _run(books: Books, terms: ClockTerms, job: int) -> None:
     row, cell, slowest = books.jobs[job], books.jobs[job].cell, np.inf
     while cell != NONE:
@@ -239,7 +239,7 @@ def _run(books: Books, terms: ClockTerms, job: int) -> None:
     put(books, job)
 
 
-@uncounted
+@inner
 def stop(books: Books, job: int) -> None:
     """A running job, which has given back what it held, waits; to be queued again."""
     row = books.jobs[job]
@@ -250,7 +250,7 @@ def stop(books: Books, job: int) -> None:
     row.stops += 1
 
 
-@uncounted
+@inner
 def plan(books: Books, terms: ClockTerms, job: int) -> None:
     """When a running job ends or reaches the limit of its level, if nothing else happens to it."""
     row, now = books.jobs[job], books.clock[0]

@@ -7,7 +7,7 @@ other of that kind does. Running jobs that come before all waiting ones stay whe
 
 from __future__ import annotations
 
-from mfcp.compiling import uncounted
+from mfcp.compiling import inner, uncounted
 from mfcp.simulator.kernels.allocation import NO_ROOM, OPEN, fit, open_up, release, total
 from mfcp.simulator.kernels.books import (
     BY_TIME,
@@ -84,7 +84,7 @@ def decide(books: Books, terms: ClockTerms) -> None:
         start(books, terms, books.lists[OTHERS, position])
 
 
-@uncounted
+@inner
 def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: int) -> int:
     """Place waiting jobs from `head` on, which does not fit, where running jobs after them have to give way.
 
@@ -135,7 +135,7 @@ def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: i
     return starting
 
 
-@uncounted
+@inner
 def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
     """Running jobs of SOME keep their places in order, or take others, or are stopped; accelerators of those that run.
 
@@ -171,7 +171,7 @@ def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
     return held
 
 
-@uncounted
+@inner
 def _part(books: Books, terms: ClockTerms, low: int, high: int, job: int) -> int:
     """Bring those of SOME that come before a job to the front; where the others begin."""
     lists = books.lists
@@ -183,7 +183,7 @@ def _part(books: Books, terms: ClockTerms, low: int, high: int, job: int) -> int
     return low
 
 
-@uncounted
+@inner
 def _list_later(books: Books, terms: ClockTerms, head: int) -> int:
     """Running jobs that come after the first waiting one, to `some`; how many."""
     later = 0
@@ -197,7 +197,7 @@ def _list_later(books: Books, terms: ClockTerms, head: int) -> int:
     return later
 
 
-@uncounted
+@inner
 def _can_change(books: Books, terms: ClockTerms, room: int) -> bool:
     """Whether a waiting job might start; or stops others by blocking them."""
     if terms.skip == NOBODY:
@@ -209,7 +209,7 @@ def _can_change(books: Books, terms: ClockTerms, room: int) -> bool:
     return bool(least <= room)
 
 
-@uncounted
+@inner
 def _first(books: Books, terms: ClockTerms, room: int) -> int:
     """The first waiting job of those kinds that may still start, by what they ask for; NONE if there is none.
 
@@ -229,7 +229,7 @@ def _first(books: Books, terms: ClockTerms, room: int) -> int:
     return head
 
 
-@uncounted
+@inner
 def _push(books: Books, terms: ClockTerms, job: int) -> None:
     """Queue a waiting job."""
     set_key(books, job)
@@ -248,7 +248,7 @@ def _push(books: Books, terms: ClockTerms, job: int) -> None:
     books.lists[QUEUE, first + place] = job
 
 
-@uncounted
+@inner
 def _pop(books: Books, terms: ClockTerms, kind: int) -> None:
     """The first of a kind is not queued any more; `start` counts it."""
     books.kinds[kind].waiting -= 1
@@ -257,7 +257,7 @@ def _pop(books: Books, terms: ClockTerms, kind: int) -> None:
     _down(books, terms, QUEUE, first, 0, size)
 
 
-@uncounted
+@inner
 def _down(books: Books, terms: ClockTerms, heap: int, first: int, place: int, size: int) -> None:
     """Let a job sink below those before it, in a heap of so many jobs that begins at `first`."""
     if place >= size:

@@ -6,7 +6,7 @@ SOME is the list of active jobs in their order.
 
 from __future__ import annotations
 
-from mfcp.compiling import uncounted
+from mfcp.compiling import inner, uncounted
 from mfcp.simulator.kernels.allocation import fit, forget, open_up, release, total
 from mfcp.simulator.kernels.books import (
     ARRIVED,
@@ -59,7 +59,7 @@ def decide(books: Books, terms: ClockTerms) -> None:
         _partition(books, terms)
 
 
-@uncounted
+@inner
 def _compact(books: Books, terms: ClockTerms) -> None:
     """Only jobs that wait or run stay in the order; those just demoted go last where the terms say so."""
     kept, late = 0, 0
@@ -80,7 +80,7 @@ def _compact(books: Books, terms: ClockTerms) -> None:
     books.counts[LISTED] = kept
 
 
-@uncounted
+@inner
 def _rank(books: Books, terms: ClockTerms) -> None:
     """Keys, then a stable insertion sort: the order of the last event is nearly right."""
     books.counts[LOOKS] += books.counts[LISTED]
@@ -97,7 +97,7 @@ def _rank(books: Books, terms: ClockTerms) -> None:
         books.lists[SOME, hole] = job
 
 
-@uncounted
+@inner
 def _choose(books: Books, terms: ClockTerms) -> None:
     """Place all jobs again, in order; `mark` says who is to run."""
     jobs, room, starting = books.jobs, total(books), 0
@@ -145,7 +145,7 @@ def _choose(books: Books, terms: ClockTerms) -> None:
         start(books, terms, books.lists[OTHERS, position])
 
 
-@uncounted
+@inner
 def _partition(books: Books, terms: ClockTerms) -> None:
     """Within a level, jobs that run come before those that wait; otherwise the order stays."""
     for position in range(1, books.counts[LISTED]):

@@ -1,0 +1,40 @@
+"""What counts as explained and what as a miss in the benchmark of published numbers."""
+
+import pytest
+
+from benchmarks.published.results import Number, Trial, summary, tried
+
+
+@pytest.mark.parametrize(
+    ("ours", "found", "inside", "explained"),
+    [
+        (100.5, None, True, False),
+        (102.0, None, False, False),
+        (102.0, (100.4,), False, True),
+        (102.0, (101.5, 103.0), False, False),
+        (102.0, (97.0, 103.0), False, True),
+        (102.0, (98.0,), False, False),
+    ],
+)
+def test_a_difference_is_explained_by_an_experiment_alone(ours, found, inside, explained):
+    number = tried(Number("a", 100.0, ours, 0.01), None if found is None else lambda: Trial("a switch", found))
+    assert (number.inside, number.explained, number.missed) == (inside, explained, not inside and not explained)
+    verdict = number.cells()[-1]
+    assert verdict.startswith("" if inside else "explained" if explained else "MISS")
+    assert ("a switch" in verdict) is (found is not None)
+
+
+def test_an_experiment_is_run_for_numbers_that_are_outside():
+    def never():
+        raise AssertionError("not needed")
+
+    assert tried(Number("a", 100.0, 100.0, 0.01), never).inside
+    assert tried(Number("a", 100.0, None, None, "no such policy"), never).inside is None
+
+
+def test_numbers_are_counted():
+    numbers = [Number("a", 1.0, 1.0, 0.1), Number("b", 1.0, 2.0, 0.1), Number("c", 1.0, None, None, "not here"),
+               Number("d", 80.0, 81.0, 0.3, unit="points", trial=Trial("seeds", (79.0, 81.0)))]  # fmt: skip
+    assert summary(numbers) == (
+        "4 published numbers: 1 inside their bound, 1 outside with an experiment that explains it, 1 missed, 1 skipped"
+    )
