@@ -118,7 +118,8 @@ def _opening(runs: Sequence[Runs]) -> str:
         clusters and asks what is left of the differences.
 
         There are {logs}. "default" is the emulated platform; timm is measured times, with failures that the study
-        invents as in every benchmark on logs that tell of none. A seed has {ROUNDS} rounds of test tasks. Every cluster has {POOL} accelerators; a task asks for 1, 2, 4 or 8 of them, drawn with weights 0.5,
+        invents as in every benchmark on logs that tell of none. A seed has {ROUNDS} rounds of test tasks. Every
+        cluster has {POOL} accelerators; a task asks for 1, 2, 4 or 8 of them, drawn with weights 0.5,
         0.25, 0.15 and 0.1. The load is the work of the plans of least makespan over what the clusters can do. An
         attempt fails with the true probability, at a uniform point, and the task starts again until it succeeds: no
         task leaves the means. Luck is drawn by task and attempt, so it is the same under every plan. Schedulers that
