@@ -132,20 +132,19 @@ class _Rounds:
         rows = self.active
         self.before[rows] = self.place[rows]
         self.place[rows] = -1
+        asked = self.course.jobs.gpus
         for kind in types:
-            share, time = self.share[rows, kind], self.time[rows, kind]
-            usable = self.speed[rows, kind] > 0
-            with np.errstate(divide="ignore", invalid="ignore"):
-                priority = np.where(
-                    (time > 0) & (self.total[kind] > 0), share / (time / self.total[kind]), share * NEVER_GIVEN
-                )
-            priority = np.where(usable & self.given[rows], priority, 0.0)
-            order = np.lexsort((-share, -self.deficit[rows, kind], -priority))
-            wants = usable & (self.place[rows] < 0) & ((share > 0) | (not self.policy.strict))
-            waiting, free = rows[order[wants[order]]], int(self.size[kind])
+            wants = (self.speed[rows, kind] > 0) & (self.place[rows] < 0)
+            if self.policy.strict:
+                wants &= self.share[rows, kind] > 0
+            waiting, free = rows[wants], int(self.size[kind])
+            if asked[waiting].sum() <= free:
+                self.place[waiting] = kind
+                continue
+            waiting = waiting[self.order_on(kind, waiting)]
             while len(waiting):
-                waiting = waiting[self.course.jobs.gpus[waiting] <= free]
-                need = np.cumsum(self.course.jobs.gpus[waiting])
+                waiting = waiting[asked[waiting] <= free]
+                need = np.cumsum(asked[waiting])
                 fits = int(np.searchsorted(need, free, side="right"))
                 self.place[waiting[:fits]] = kind
                 free -= int(need[fits - 1]) if fits else 0
@@ -153,6 +152,14 @@ class _Rounds:
         self.place[rows[~self.given[rows]]] = -1  # a job that the shares do not know yet has blocked a place, no more
         runs: Bools = self.place[rows] >= 0
         return runs
+
+    def order_on(self, kind: int, rows: Ints) -> Ints:
+        """(k,) positions of jobs by what they are owed on a type, largest first."""
+        share, time, total = self.share[rows, kind], self.time[rows, kind], self.total[kind]
+        given = (time > 0) & (total > 0)
+        part = np.where(given, time / (total if total > 0 else 1.0), 1.0)
+        priority = np.where(given, share / part, share * NEVER_GIVEN)
+        return np.lexsort((-share, -self.deficit[rows, kind], -np.where(self.given[rows], priority, 0.0)))
 
     def tell(self) -> None:
         """Who is taken off, starts or moves at the beginning of a round."""
