@@ -45,8 +45,8 @@ def test_names_of_policies_stand_in_a_narrow_table(trace, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert call("--trace", trace, "--cluster", "8", "--policy", "fifo,las:limits=[600,3600]") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("│ fifo ") for line in lines)
-    assert any(line.startswith("│ las:limits=[600,360") for line in lines)
+    assert any(line.split()[:1] == ["fifo"] for line in lines)
+    assert any(line.strip().startswith("las:limits=[600,360") for line in lines)
     assert max(map(len, lines)) <= 80
 
 
@@ -87,7 +87,7 @@ def test_jobs_that_do_not_finish_are_counted_beside_the_means(tmp_path, capsys):
     assert "mean JCT" in told
     assert "[s]" in told
     counts = [line.split() for line in told[told.index("jobs in no completion time") :].splitlines()]
-    assert ["│", "elastic_flow", "│", "1", "│", "0", "│", "0", "│"] in counts
+    assert ["elastic_flow", "1", "0", "0"] in counts
     assert "1 jobs that do not finish in both are left out" in told
     assert "elastic_flow: job b is submitted at 1 s, never starts, is declined" in told
     assert call(*options, "fifo") == 0

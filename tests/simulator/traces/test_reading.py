@@ -108,3 +108,9 @@ def test_files_and_columns_that_are_missing(tmp_path):
     (tmp_path / "empty.csv").write_text("submit,duration,gpus\n")
     with pytest.raises(DataError, match="no rows"):
         read_trace(tmp_path / "empty.csv")
+
+
+def test_names_in_any_case_and_with_their_unit(tmp_path):
+    content = {"JobID": ["x"], "Submit_Time_s": [3], "Start": [4], "End": [9], "NUM_GPUS": [2]}
+    trace = read_trace(written(tmp_path, content))
+    assert (trace.jobs.id.tolist(), trace.jobs.duration.tolist(), trace.jobs.gpus.tolist()) == (["x"], [5], [2])

@@ -17,11 +17,11 @@ from mfcp.simulator.traces.files import read_table
 from mfcp.simulator.traces.published import one_row_a_job
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "job": ("job", "job_id", "id", "name", "job_name", "instance_sn"),
+    "job": ("job", "job_id", "jobid", "id", "name", "job_name", "pod", "instance_sn"),
     "task": ("task", "task_id"),
-    "submit": ("submit", "submit_time_s", "submit_s", "submit_time", "submission", "submission_time", "submitted",
-               "submitted_time", "creation_time"),
-    "duration": ("duration", "duration_s", "run_time_s", "runtime"),
+    "submit": ("submit", "submit_time", "submission", "submission_time", "submitted", "submitted_time",
+               "creation_time"),
+    "duration": ("duration", "run_time", "runtime"),
     "start": ("start", "start_time", "scheduled_time"),
     "end": ("end", "end_time", "deletion_time"),
     "gpus": ("gpus", "num_gpus", "num_gpu", "gpu_num", "gpu_count", "gpu_request", "accelerators"),
@@ -32,12 +32,12 @@ NAMES: dict[str, tuple[str, ...]] = {
     "models": ("gpu_models", "gpu_spec"),
     "iterations": ("iterations", "num_iteration"),
     "user": ("user", "virtual_cluster", "vc", "organization", "app_name", "group", "queue"),
-    "deadline": ("deadline", "deadline_s"),
-    "overhead": ("overhead", "overhead_s"),
+    "deadline": ("deadline",),
+    "overhead": ("overhead",),
     "success": ("success", "reliability"),
     "kind": ("kind", "model", "model_name", "job_type", "type"),
 }  # fmt: skip
-"""Role of a column → what it may be called, the first that is there. See `read_trace` for which are needed."""
+"""Role of a column → what it may be called, in any case and with `_s` for seconds; the first that is there."""
 UNKNOWN = ("", "nan", "none", "null", "nat", "<na>")
 WHY = {
     "submit": "were there before the trace began", "gpus": "ask for no accelerators", "start": "never started",
@@ -128,8 +128,10 @@ def _find(frame: pd.DataFrame, columns: Mapping[str, str], path: Path) -> dict[s
             raise SettingsError(f"--columns: no role '{role}'; known are {', '.join(NAMES)}")
         if column not in frame:
             raise DataError(f"{path}: no column '{column}' (for {role}); there are {_listed(frame)}")
-    found = {role: next((c for c in names if c in frame and c not in columns.values()), None)
-             for role, names in NAMES.items()} | dict(columns)  # fmt: skip
+    there = {str(name).lower().removesuffix("_s"): str(name) for name in reversed(list(frame))}
+    there = {key: name for key, name in there.items() if name not in columns.values()}
+    found = {role: next((there[name] for name in names if name in there), None) for role, names in NAMES.items()}
+    found |= dict(columns)
     missing = [role for role in ("submit", "gpus") if found[role] is None]
     if found["duration"] is None and found["end"] is None:
         missing.append("duration")
