@@ -2,7 +2,7 @@
 
 import pytest
 
-from mfcp.evaluation.table import COLUMNS, cells, markdown, show
+from mfcp.evaluation.table import COLUMNS, cells, markdown, show, verdict
 
 pytestmark = pytest.mark.xdist_group("report")  # one worker makes what they share
 
@@ -13,15 +13,37 @@ def test_tables_show_every_method_with_its_interval(compared, capsys):
         assert len(row) == len(COLUMNS) + 1
     show(summary, everything=True)
     printed = capsys.readouterr().out
-    for label in ("tsm_log_bayes", "mfcp_ad", "setting A", "setting B", "pooled"):
+    for label in ("tsm_log_bayes", "mfcp_ad", "setting A", "setting B", "has the least excess"):
         assert label in printed
+    assert max(map(len, printed.splitlines())) <= 80
     value = summary["pooled"]["mfcp_ad"]["penalised_excess"]
-    assert f"{value['mean']:.4f} [{value['ci_low']:.4f}, {value['ci_high']:.4f}]" in markdown(summary)
+    assert f"{value['mean']:.3f} [{value['ci_low']:.3f}, {value['ci_high']:.3f}]" in markdown(summary)
+    show(summary, wide=True)
+    wide = capsys.readouterr().out
+    assert all(title.split()[0] in wide for title, *_ in COLUMNS)
 
 
 def test_what_has_no_value_or_interval_is_no_number():
     bare = {"mean": 0.5, "std": None, "ci_low": None, "ci_high": None, "n": 1}
     summary = {"A": {"tsm": {"penalised_excess": bare, "regret": bare | {"mean": None}}}}
     row = dict(zip([title for title, *_ in COLUMNS], cells(summary, "A")[0][1:], strict=True))
-    assert row["penalised excess"] == "0.5000"
+    assert row["penalised excess"] == "0.500"
     assert row["regret [s/task]"] == row["ratio to TSM"] == "-"
+
+
+def method(mean, low, high):
+    return {"vs_tsm": {"mean": mean, "ci_low": low, "ci_high": high, "n": 5}}
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"),
+    [
+        ({"a": (0.5, 0.4, 0.6), "b": (0.9, 0.8, 1.0)}, "a has the least excess: 0.50 [0.40, 0.60] of that of tsm. No"),
+        ({"a": (0.5, 0.4, 0.6), "b": (0.7, 0.55, 0.9)}, "b may be as good: the intervals overlap."),
+        ({"a": (0.9, 0.7, 1.1)}, "of that of tsm, which is no significant difference."),
+        ({"a": (0.9, None, None)}, "one seed gives no interval"),
+    ],
+)
+def test_the_verdict_is_as_sure_as_the_intervals(ratios, said):
+    assert said in verdict({"tsm": method(1, 1, 1)} | {label: method(*value) for label, value in ratios.items()})
+    assert verdict({"tsm": method(1, 1, 1)}) == ""

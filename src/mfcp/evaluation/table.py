@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from mfcp.evaluation.metric_table import BASELINE
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from mfcp.evaluation.compare import Summary
 
+FEW = ("ratio to TSM", "penalised excess", "reliability", "violations")
+"""What a table of 80 columns holds; the others come with `--wide`."""
+ABOUT = (
+    "Penalised excess: what a round's plan costs beyond the best plan, in makespans, with a price on missing"
+    " reliability. Ratio to TSM: that over the excess of plain two-stage learning. Lower is better."
+)
+
 # column title, metric, decimals, interval shown
 COLUMNS = (
-    ("penalised excess", "penalised_excess", 4, True),
+    ("penalised excess", "penalised_excess", 3, True),
     ("ratio to TSM", "vs_tsm", 2, True),
     ("regret [s/task]", "regret", 1, True),
     ("regret ratio", "regret_vs_tsm", 2, True),
@@ -41,18 +52,43 @@ def cells(summary: Summary, setting: str) -> list[list[str]]:
     return rows
 
 
-def rich_table(summary: Summary, setting: str) -> Table:
+def verdict(methods: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which method has the least excess, and how sure that is, in a sentence; empty without ratios to compare."""
+    ratio = {label: own["vs_tsm"] for label, own in methods.items() if own.get("vs_tsm") and label != BASELINE}
+    ratio = {label: value for label, value in ratio.items() if value["mean"] is not None}
+    if not ratio:
+        return ""
+    best = min(ratio, key=lambda label: ratio[label]["mean"])
+    mean, low, high = (ratio[best][key] for key in ("mean", "ci_low", "ci_high"))
+    if low is None:
+        return f"{best} has the least excess, {mean:.2f} of that of {BASELINE}; one seed gives no interval."
+    told = f"{best} has the least excess: {mean:.2f} [{low:.2f}, {high:.2f}] of that of {BASELINE}"
+    if high >= 1:
+        return f"{told}, which is no significant difference."
+    close = [label for label, own in ratio.items() if label != best and own["ci_low"] <= high]
+    if close:
+        return f"{told}. {', '.join(close)} may be as good: the intervals overlap."
+    return f"{told}. No other method's interval reaches that."
+
+
+def rich_table(summary: Summary, setting: str, *, wide: bool = False) -> Table:
     """The table of one setting (or `pooled`) for the terminal."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    n = next(iter(summary[setting].values()))["penalised_excess"]["n"]
-    table = Table(title=f"setting {setting}: mean [95 % interval] over {n} seeds" if setting != "pooled" else
-                  f"pooled over settings: mean [95 % interval] over {n} setting × seed pairs")  # fmt: skip
-    table.add_column("method")
-    for title, *_ in COLUMNS:
-        table.add_column(title, justify="right")
-    for row in cells(summary, setting):
-        table.add_row(*row)
+    table = Table(
+        title=None if setting == "pooled" else f"setting {setting}",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    table.add_column("method", overflow="fold", min_width=14)
+    shown = [k for k, (title, *_) in enumerate(COLUMNS) if wide or title in FEW]
+    shown = shown if wide else sorted(shown, key=lambda k: FEW.index(COLUMNS[k][0]))
+    for k in shown:
+        table.add_column(COLUMNS[k][0].replace(" ", "\n", 1), justify="right", no_wrap=True)
+    for label, *row in cells(summary, setting):
+        table.add_row(label, *(row[k] for k in shown))
     return table
 
 
@@ -67,13 +103,19 @@ def markdown(summary: Summary) -> str:
     return "\n".join(lines)
 
 
-def show(summary: Summary, *, everything: bool = False) -> None:
-    """Print the pooled table, or every setting's, as wide as it needs when standard output is no terminal."""
+def show(summary: Summary, *, everything: bool = False, wide: bool = False) -> None:
+    """Print what is compared, the pooled table or every setting's, and the verdict; within 80 columns if not wide."""
     import sys
 
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    terminal = sys.stdout.isatty() and not wide
+    console = Console(width=None if terminal else 200 if wide else 80)
     names = list(summary) if everything or "pooled" not in summary else ["pooled"]
+    n = next(iter(summary[names[-1]].values()))["penalised_excess"]["n"]
+    over = f"{n} pairs of setting and seed" if names[-1] == "pooled" else f"{n} seeds"
+    print(fill(f"{ABOUT} Mean [95 % interval] over {over}.", 80))
     for name in names:
-        console.print(rich_table(summary, name))
+        console.print(rich_table(summary, name, wide=wide))
+    if sentence := verdict(summary[names[-1]]):
+        print(fill(sentence, 80))
