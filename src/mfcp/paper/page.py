@@ -16,6 +16,7 @@ from mfcp.paper.wording import judged, listed, markdown, number, paragraph
 RESULTS = Path("results")
 SUMMARY = RESULTS / "summary.json"
 ERRORS = "errors.png"
+SHORT = ("tsm", "mfcp_ad", "mfcp_x")  # and the best of the published losses
 BEGIN, END = "<!-- the table of docs/results.md -->", "<!-- end of the table -->"
 
 
@@ -75,20 +76,24 @@ def page(summary: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def headline_table(summary: dict[str, Any]) -> list[str]:
-    """The table that opens the page and the README's results: a method a row, a log a column."""
+def headline_table(summary: dict[str, Any], *, short: bool = False) -> list[str]:
+    """The table that opens the page: a method a row, a log a column; four of its rows for the README."""
     headline = summary["headline"]
-    rows = [[row["title"], *(_cell(cell, len(row["of"]) > 1) for cell in row["cells"])] for row in headline["rows"]]
+    rows = [
+        [row["title"], *(_cell(cell, len(row["of"]) > 1) for cell in row["cells"])]
+        for row in headline["rows"]
+        if not short or len(row["of"]) > 1 or row["of"][0] in SHORT
+    ]
     return markdown(["penalised excess, ratio to TSM", *headline["logs"]], rows)
 
 
 def with_table(readme: str, summary: dict[str, Any]) -> str:
-    """The README with the page's table between its two marks; as it is where it has no marks."""
+    """The README with four rows of the page's table between its two marks; as it is where it has no marks."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         return readme
-    return "\n".join([before + BEGIN, "", *headline_table(summary), "", END + after])
+    return "\n".join([before + BEGIN, "", *headline_table(summary, short=True), "", END + after])
 
 
 def _cell(cell: dict[str, Any], chosen: bool) -> str:
