@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from mfcp.errors import DataError
-from mfcp.evaluation.compare import draw_blocks, resample, summarise, t_interval
+from mfcp.evaluation.compare import draw_blocks, headline, resample, summarise, t_interval
 from mfcp.evaluation.metrics import per_seed
 
 
@@ -174,3 +174,12 @@ def test_methods_on_different_rounds_are_refused():
     table, _ = rounds(0.8)
     with pytest.raises(DataError, match="evaluate all of them on the same"):
         resample(table.iloc[:-1], 50)
+
+
+def test_the_headline_is_a_ratio_a_method():
+    table, seeds = rounds(0.5)
+    found = headline(summarise(table, seeds, bootstrap=200))
+    assert found["tsm"] == 1.0
+    assert found["other"] == pytest.approx(0.5, abs=0.02)
+    one, few = rounds(0.5, settings=("A",))
+    assert set(headline(summarise(one, few, bootstrap=200))) == {"tsm", "other"}

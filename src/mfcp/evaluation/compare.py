@@ -41,6 +41,12 @@ def summarise(rounds: pd.DataFrame, seeds: pd.DataFrame, *, bootstrap: int) -> S
     return result
 
 
+def headline(summary: Summary) -> dict[str, float]:
+    """Method → ratio of its penalised excess to that of the baseline, over all settings: what fits one line."""
+    whole = summary.get(POOLED) or next(iter(summary.values()))
+    return {label: round(float(own["vs_tsm"]["mean"]), 4) for label, own in whole.items() if "vs_tsm" in own}
+
+
 def table(sample: Resampled, seeds: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
     """Method → metric → numbers, see `summarise`.
 

@@ -1,4 +1,4 @@
-"""Stage evaluate: data/models → metrics.json and rounds.parquet in data/reports, and everything in MLflow."""
+"""Stage evaluate: data/models → metrics.json, headline.json and rounds.parquet in data/reports, and all in MLflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from mfcp.errors import MfcpError
-from mfcp.evaluation.compare import Summary, summarise
+from mfcp.evaluation.compare import Summary, headline, summarise
 from mfcp.evaluation.metric_table import METRICS
 from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.files import replacing, write_json
@@ -43,6 +43,7 @@ def run(settings: Settings) -> None:
     with replacing(REPORTS / "rounds.parquet") as path:
         all_rounds.to_parquet(path, index=False)
     write_json(REPORTS / "metrics.json", summary)
+    write_json(REPORTS / "headline.json", headline(summary))
     _track(_results(summary, all_seeds, models))
 
 
