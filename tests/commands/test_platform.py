@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from platform_log import small_log
 
 from mfcp.cli import main
+from mfcp.commands.platform import _changes
 from mfcp.data.log.tables import write_tables
 from mfcp.platform.deciding.rounds import MatchSettings, match_round
 from mfcp.platform.releases.models import Models
@@ -30,7 +32,13 @@ def mfcp(*arguments: object) -> int:
 
 
 def test_a_day_by_hand(
-    home: Path, store: Store, good: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Path,
+    store: Store,
+    good: Path,
+    bad: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     models = Models(home, store)
     first, second = models.add(good, {"retrain.seconds": 1.5}), models.add(bad, {})
@@ -56,13 +64,25 @@ def test_a_day_by_hand(
 
     assert mfcp("--home", home, "status") == 0
     shown = capsys.readouterr().out
-    rows = {cells[0].strip(): cells for line in shown.splitlines() if len(cells := line.strip("│┃").split("│")) > 3}
+    rows = {cells[0]: cells for line in shown.splitlines() if len(cells := re.split(r"\s{2,}", line.strip())) > 2}
     assert "0 tasks pending, 6 assigned in 1 rounds, 0 set aside; offline: no cluster" in shown
-    assert [rows[first][1].strip(), rows[second][1].strip()] == ["champion", "challenger"]
-    assert rows["1"][2].strip() == "6"
+    assert [rows[first][1], rows[second][1]] == ["champion", "challenger"]
+    assert rows["1"][2] == "6"
     assert "retrain.seconds 1.5" in rows[first][4]
-    assert [cell.strip() for cell in rows["day.zip"][2:]] == ["taken", "runs 30", "runs 2"]
+    assert rows["day.zip"][2:] == ["taken", "runs 30", "runs 2"]
     assert "metrics and events that wait for MLflow: 7; the oldest since 20" in shown
+
+    monkeypatch.setenv("COLUMNS", "80")
+    assert mfcp("--home", home, "status") == 0
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert "reliability" in narrow
+    assert mfcp("--home", home, "status", "--wide") == 0
+    assert "took" in capsys.readouterr().out
+    assert mfcp("--home", home, "status", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["champion"], told["challenger"], told["counts"]["assignments"]) == (first, second, 6)
+    assert [row["status"] for row in told["deliveries"]] == ["taken"]
 
     assert mfcp("--home", home, "promote", second) == 0
     assert mfcp("--home", home, "rollback") == 0
@@ -97,3 +117,20 @@ def test_an_empty_platform_is_shown_as_such(
     for title in ("last rounds: none yet", "releases: none yet", "last deliveries: none yet"):
         assert title in shown
     assert "wait for MLflow: 0" in shown
+
+
+def test_another_gamma_comes_with_a_word() -> None:
+    columns = {"tasks": 1, "status": "optimal", "makespan": 9.0, "bound": 9.0, "gap": 0.0, "mean_reliability": 0.95}
+    assert _changes_of([(1, "a", 0.728), (2, "a", 0.728), (3, "b", 0.9), (4, "b", 0.9)], columns) == [
+        "From round 3 on, release b asks for gamma 0.900, where a asked for 0.728."
+    ]
+    assert _changes_of([(1, "a", 0.7), (2, "b", 0.7)], columns) == []
+
+
+def _changes_of(rounds: list[tuple[int, str, float]], columns: dict[str, object]) -> list[str]:
+    class Rounds:
+        def rounds(self, last: int) -> pd.DataFrame:
+            rows = [{"round_id": k, "version": version, "gamma": gamma} | columns for k, version, gamma in rounds]
+            return pd.DataFrame(rows[::-1])
+
+    return _changes(Rounds())  # type: ignore[arg-type]

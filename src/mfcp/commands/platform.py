@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ def add_parser(commands: Any) -> None:
     own = parser.add_subparsers(metavar="COMMAND", required=True)
 
     status = own.add_parser("status", help="pending tasks, last rounds, releases, deliveries, metrics that wait")
+    status.add_argument("--wide", action="store_true", help="every column; without it, those that fit 80 characters")
+    status.add_argument("--json", action="store_true", help="everything as JSON")
     status.set_defaults(run=_status)
     submit = own.add_parser("submit", help="hand in tasks for the next round; those that are known stay as they are")
     submit.add_argument(
@@ -63,29 +66,59 @@ def _status(options: argparse.Namespace) -> None:
 
     store, models = _open(options)
     counts, late = store.counts(), store.undelivered(1)
-    console = Console()
+    if options.json:
+        print(_as_json(store, models, counts))
+        return
+    console = Console(width=200 if options.wide else None)
     console.print(
         f"{models.folder.parent}: {counts['queue']} tasks pending, {counts['assignments']} assigned in "
         f"{counts['rounds']} rounds, {counts['set_aside']} set aside; offline: "
         f"{', '.join(sorted(store.offline())) or 'no cluster'}"
     )
-    for table in (_rounds(store), _releases(store, models), _deliveries(store)):
+    console.print(_rounds(store, options.wide))
+    for line in _changes(store):
+        console.print(line, highlight=False)
+    for table in (_releases(store, models), _deliveries(store)):
         console.print(table)
     why = f"; the oldest since {_when(late['at'][0])}, {late['error'][0] or 'not tried yet'}" if len(late) else ""
     console.print(f"metrics and events that wait for MLflow: {counts['outbox']}{why}", highlight=False)
 
 
-def _rounds(store: Store) -> Table:
+def _rounds(store: Store, wide: bool) -> Table:
     rows = [
         [
-            row["round_id"], _when(row["matched_at"]), row["tasks"], row["status"], _number(row["makespan"], ".1f"),
-            _number(row["gap"], ".2%"), _number(row["mean_reliability"], ".4f"), _number(row["gamma"], ".4f"),
+            row["round_id"], _when(row["matched_at"])[5:16], row["tasks"], row["status"],
+            _number(row["makespan"], ".0f"), _number(row["gap"], ".1%"), _number(row["mean_reliability"], ".3f"),
+            _number(row["gamma"], ".3f"),
             _number(row["took_s"], ".2f"), row["version"],
-        ]
+        ][: None if wide else 8]
         for row in store.rounds(ROUNDS).to_dict("records")
     ]  # fmt: skip
     titles = "round", "UTC", "tasks", "status", "makespan [s]", "gap", "reliability", "gamma", "took [s]", "release"
-    return _table("last rounds", titles, rows)
+    return _table("last rounds", titles if wide else titles[:8], rows)
+
+
+def _changes(store: Store) -> list[str]:
+    """What another release has changed for the rounds shown: the gamma that is asked for."""
+    rows = store.rounds(ROUNDS).sort_values("round_id")[["round_id", "version", "gamma"]].to_dict("records")
+    return [
+        f"From round {after['round_id']} on, release {after['version']} asks for gamma {after['gamma']:.3f}, where "
+        f"{before['version']} asked for {before['gamma']:.3f}."
+        for before, after in pairwise(rows)
+        if after["version"] != before["version"] and abs(after["gamma"] - before["gamma"]) > 5e-4
+    ]
+
+
+def _as_json(store: Store, models: Models, counts: dict[str, int]) -> str:
+    """What status shows, as one object."""
+    import json
+
+    tables = {"rounds": store.rounds(ROUNDS), "releases": store.models(), "deliveries": store.deliveries(DELIVERIES)}
+    content = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+    return json.dumps(
+        {"home": str(models.folder.parent), "counts": counts, "offline": sorted(store.offline()),
+         "champion": models.current(), "challenger": models.challenging(), **content}
+    )  # fmt: skip
 
 
 def _releases(store: Store, models: Models) -> Table:
@@ -98,24 +131,26 @@ def _releases(store: Store, models: Models) -> Table:
         damaged = _text(row["refused"])
         why = crowned.loc[[version]].iloc[-1] if version in crowned.index else ""
         metrics = ", ".join(f"{name} {value:.4g}" for name, value in row["metrics"].items() if value is not None)
-        rows.append([version, role, _when(row["added_at"]), f"refused: {damaged}" if damaged else why, metrics])
+        rows.append([version, role, _when(row["added_at"])[5:16], f"refused: {damaged}" if damaged else why, metrics])
     return _table("releases", ("version", "role", "added, UTC", "why", "metrics"), rows)
 
 
 def _deliveries(store: Store) -> Table:
     rows = [
-        [row["name"], _when(row["received_at"]), row["status"], _listed(row["rows"]), _listed(row["quarantined"])]
+        [row["name"], _when(row["received_at"])[5:16], row["status"], _listed(row["rows"]), _listed(row["quarantined"])]
         for row in store.deliveries(DELIVERIES).to_dict("records")
     ]
     return _table("last deliveries", ("file", "UTC", "status", "rows", "in quarantine"), rows)
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[list[Any]]) -> Table:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title=title if rows else f"{title}: none yet", title_justify="left")
+    caption = title if rows else f"{title}: none yet"
+    table = Table(title=caption, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in columns:
-        table.add_column(name, overflow="fold")
+        table.add_column(name.replace(" [", "\n["), overflow="fold", min_width=min(len(name.split()[0]), 12))
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
     return table
