@@ -33,6 +33,7 @@ setup: $(VENV)/.ready ## make .venv from requirements.lock (the other commands d
 run: $(VENV)/.ready ## run the pipeline on the default data and print the comparison of methods
 	@dvc repro
 	@mfcp table data/reports/metrics.json
+	@echo "The whole comparison, for a browser: data/reports/report.html"
 
 test: lint ## lint, types, and all tests; prints the 25 slowest
 	@python -m pytest -n 2 --dist loadgroup --durations 25

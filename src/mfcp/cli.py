@@ -19,16 +19,17 @@ from mfcp.commands import (
     platform,
     profile,
     release,
+    report,
     serve,
-    simulate,
     solve,
     table,
 )
+from mfcp.commands.simulating import simulate
 from mfcp.errors import guarded
 
 COMMANDS = (
     *(init, check, benchmark, release, match, solve),
-    *(capture, calibrate, profile, paper, platform, serve, simulate, table),
+    *(capture, calibrate, profile, paper, platform, serve, simulate, table, report),
 )
 
 

@@ -65,8 +65,16 @@ def test_the_pipeline_end_to_end_twice(folder, capsys):
     assert set(summary["A"]) == set(content["methods"])
     assert summary["A"]["mfcp_ad"]["penalised_excess"]["n"] == 2
     assert "| tsm_log_bayes |" in (folder / "data/reports/comparison.md").read_text()
-    assert "mfcp table" in capsys.readouterr().out
-    for name in ("bars.png", "ratios.png", "training.png", "comparison.md", "rounds.parquet", "pool.json"):
+    assert "report.html" in capsys.readouterr().out
+    for name in (
+        "bars.png",
+        "ratios.png",
+        "training.png",
+        "comparison.md",
+        "report.html",
+        "rounds.parquet",
+        "pool.json",
+    ):
         assert f"data/reports/{name}" in first
     run_all(content)
     assert digests(folder) == first

@@ -1,9 +1,10 @@
-"""Stage report: metrics.json and the training curves → tables and figures in data/reports."""
+"""Stage report: metrics.json and the training curves → tables, figures and report.html in data/reports."""
 
 from __future__ import annotations
 
 from mfcp.evaluation import plots
 from mfcp.evaluation.compare import POOLED
+from mfcp.evaluation.html_report import write_report
 from mfcp.evaluation.report import write_figures, write_tables
 from mfcp.files import read_json
 from mfcp.methods.training_curves import read_curves
@@ -21,7 +22,8 @@ def run(settings: Settings) -> None:
     runs = [(name, method) for name, methods in summary.items() if name != POOLED for method in methods]
     history = {f"{name}/{method}": read_curves(MODELS / method, name) for name, method in runs}
     plots.curves(history, REPORTS / "training.png")
-    print(f"tables and figures in {REPORTS}; `mfcp table {REPORTS / 'metrics.json'}` prints them")
+    write_report(REPORTS, REPORTS / "report.html")
+    print(f"tables and figures in {REPORTS}, all of it in {REPORTS / 'report.html'}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,101 @@
+"""The report: what it says, that it needs nothing else, and what it refuses."""
+
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mfcp.errors import DataError
+from mfcp.evaluation.compare import summarise
+from mfcp.evaluation.html_report import render, write_report
+from mfcp.evaluation.metrics import per_seed
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Counts that tags close, and gathers text, attributes and headings."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.text, self.links, self.tags = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href", "xlink:href") and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href", "xlink:href") and value]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture
+def rounds():
+    rng, rows = np.random.default_rng(0), []
+    for setting in "AB":
+        for seed in range(3):
+            level = rng.gamma(2.0, 0.1, 40)
+            for method, factor in (("tsm", 1.0), ("<b>ours", 0.4)):
+                excess = factor * level * np.exp(rng.normal(0, 0.05, 40))
+                rows.append(pd.DataFrame({
+                    "setting": setting, "method": method, "seed": seed, "round": range(40), "penalised_excess": excess,
+                    "regret": excess, "makespan": 1.0 + excess, "optimal_makespan": 1.0, "reliability": 0.9,
+                    "violation_rate": 0.0, "shortfall": 0.0, "utilization": 0.7,
+                    "makespan_equal_violation": 1.0 + excess, "makespan_equal_shortfall": 1.0 + excess,
+                }))  # fmt: skip
+    return pd.concat(rows, ignore_index=True)
+
+
+@pytest.fixture
+def summary(rounds):
+    return summarise(rounds, per_seed(rounds), bootstrap=200)
+
+
+def test_a_report_is_whole_and_needs_nothing_else(rounds, summary):
+    pool = {"tasks": 12, "filled_share": 0.25, "emulated": ["runs"], "notes": ["a note"], "settings": {"A": ["x", "y"]}}
+    text = render(summary, rounds, pool)
+    page = Page(text)
+    told = " ".join(" ".join(page.text).split())
+    assert "<b>ours has the least excess: 0.4" in told
+    assert "<b>" not in text  # names are text, not tags
+    assert "Emulated log: its runs never took place." in told
+    assert "The plan of <b>ours costs less in 100%, the same in 0%, more in 0% of the rounds." in told
+    assert "a note" in told
+    assert page.tags.count("svg") == 2
+    assert [link for link in page.links if not link.startswith("#")] == []
+    assert "url(http" not in text
+    assert "script" not in page.tags
+    assert len(text) < 1_000_000
+    assert text == render(summary, rounds, pool)
+
+
+def test_a_comparison_without_a_baseline_has_no_verdict_and_no_figures(rounds):
+    alone = rounds[rounds["method"] != "tsm"]
+    page = Page(render(summarise(alone, per_seed(alone), bootstrap=200), alone, {}))
+    assert "svg" not in page.tags
+    assert "has the least excess" not in " ".join(page.text)
+
+
+def test_what_is_missing_is_told(tmp_path, rounds, summary):
+    with pytest.raises(DataError, match=r"no metrics\.json; give a folder that `mfcp benchmark` or the pipeline"):
+        write_report(tmp_path, tmp_path / "r.html")
+    (tmp_path / "metrics.json").write_text(json.dumps(summary))
+    rounds.drop(columns="reliability").to_parquet(tmp_path / "rounds.parquet")
+    with pytest.raises(DataError, match=r"metrics\.json and rounds\.parquet are not of one comparison"):
+        write_report(tmp_path, tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
+    rounds.to_parquet(tmp_path / "rounds.parquet")
+    write_report(tmp_path, tmp_path / "r.html")
+    assert (tmp_path / "r.html").stat().st_size > 10_000
