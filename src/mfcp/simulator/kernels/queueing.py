@@ -24,7 +24,7 @@ from mfcp.simulator.kernels.books import (
     Books,
     ClockTerms,
 )
-from mfcp.simulator.kernels.progress import ASKS, advance, before, move, set_key, start, stop
+from mfcp.simulator.kernels.progress import ASKS, GRID, advance, before, move, set_key, start, stop
 
 
 @uncounted
@@ -49,6 +49,8 @@ def run(books: Books, terms: ClockTerms, asks: bool) -> int:
 @uncounted
 def reorder(books: Books, terms: ClockTerms) -> None:
     """Make the heaps anew after values have changed."""
+    for position in range(books.counts[HEAPED]):
+        set_key(books, books.lists[BY_TIME, position])
     for kind in range(len(books.kinds) - 1):
         first, size = books.kinds[kind].first, books.kinds[kind].waiting
         for position in range(size):
@@ -186,10 +188,14 @@ def _part(books: Books, terms: ClockTerms, low: int, high: int, job: int) -> int
 @inner
 def _list_later(books: Books, terms: ClockTerms, head: int) -> int:
     """Running jobs that come after the first waiting one, to `some`; how many."""
-    later = 0
+    later, rank, key = 0, terms.rank[books.jobs[head].level], books.jobs[head].key - 2.0 / GRID
     books.counts[LOOKS] += books.counts[HEAPED]
     for position in range(books.counts[HEAPED]):
         job = books.lists[BY_TIME, position]
+        row = books.jobs[job]
+        own = terms.rank[row.level]
+        if own < rank or (own == rank and row.weight >= 0 and row.key < key):
+            continue  # it was before the waiting job when its key was last computed, and keys fall while jobs run
         set_key(books, job)
         if before(books, terms, head, job):
             books.lists[SOME, later] = job
