@@ -57,8 +57,13 @@ def test_what_a_run_depends_on_makes_it_another(trace, tmp_path, capsys):
     few = ("--policy", "sjf", "--seeds", 1, "--workers", 1, "--out", tmp_path / "out")
     for belief in ("oracle", "error:mre=0.5"):
         assert call(trace, *few, "--belief", belief) == 0
-    assert len(list((tmp_path / "out/runs").iterdir())) == 2
-    assert capsys.readouterr().out.count("1 runs, 0 done before") == 2
+    frame = pd.read_csv(trace)
+    frame.assign(deadline=1e9).to_csv(trace, index=False)
+    for _ in range(2):
+        assert call(trace, *few) == 0
+    assert len(list((tmp_path / "out/runs").iterdir())) == 3
+    printed = capsys.readouterr().out
+    assert (printed.count("1 runs, 0 done before"), printed.count("1 runs, 1 done before")) == (3, 1)
 
 
 def test_over_dask_as_over_processes(trace, tmp_path):
@@ -79,6 +84,8 @@ def test_over_dask_as_over_processes(trace, tmp_path):
     [
         (("--loads", "0.9"), "a sweep keeps its runs in a folder; name one with --out"),
         (("--loads", "0.9,x", "--out", "o"), "--loads 0.9,x: expected numbers above 0"),
+        (("--seeds", 0, "--out", "o"), "--seeds: expected a whole number of at least 1, got 0"),
+        (("--seeds", 1, "--workers", -1, "--out", "o"), "--workers: expected a whole number of at least 1"),
         (("--loads", "0", "--out", "o"), "expected numbers above 0 and below 100"),
         (("--seeds", 2, "--out", "o", "--compare"), "of single runs, not of a sweep"),
     ],

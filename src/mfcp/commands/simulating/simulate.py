@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
     if options.check:
         _print_description(case.trace, case.cluster)
         return
-    if options.loads or options.seeds:
+    if options.loads is not None or options.seeds is not None:
         sweep(options, case, policies)
         return
     outcomes = {}

@@ -9,6 +9,7 @@ import os
 from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +42,14 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
         raise SettingsError("--loads, --seeds: a sweep keeps its runs in a folder; name one with --out")
     if options.compare or options.explain is not None:
         raise SettingsError("--compare, --explain: of single runs, not of a sweep")
+    for name in ("seeds", "workers"):
+        if (given := getattr(options, name)) is not None and given < 1:
+            raise SettingsError(f"--{name}: expected a whole number of at least 1, got {given}")
     loads, seeds = _loads(options.loads), range(options.seed, options.seed + (options.seeds or 1))
-    runs = {
-        _place(options, case, name, load, seed): (name, load, seed)
-        for name in policies for load in loads for seed in seeds
-    }  # fmt: skip
+    base, runs = _digest(options, case), dict[Path, tuple[str, float | None, int]]()
+    for run in product(policies, loads, seeds):
+        own = hashlib.sha256(json.dumps([base, *run]).encode()).hexdigest()[:16]
+        runs[Path(options.out) / "runs" / f"{own}.json"] = run
     missing = {path: run for path, run in runs.items() if not path.exists()}
     print(f"{len(runs)} runs, {len(runs) - len(missing)} done before", flush=True)
     cluster = running.dask_workers(options.scheduler) if options.scheduler else None
@@ -93,7 +97,8 @@ def _plain(options: argparse.Namespace) -> dict[str, Any]:
     files = {
         name: None if (path := getattr(options, name)) is None else str(path.resolve()) for name in ("trace", *FILES)
     }
-    return files | {name: getattr(options, name) for name in OPTIONS}
+    whole = files | {name: getattr(options, name) for name in OPTIONS}
+    return whole | ({"cluster": str(Path(options.cluster).resolve())} if Path(options.cluster).is_file() else {})
 
 
 def _loads(text: str | None) -> list[float | None]:
@@ -108,13 +113,21 @@ def _loads(text: str | None) -> list[float | None]:
     return list(loads)
 
 
-def _place(options: argparse.Namespace, case: Case, name: str, load: float | None, seed: int) -> Path:
-    from mfcp.simulator.traces.description import fingerprint
+def _digest(options: argparse.Namespace, case: Case) -> str:
+    """Of all that the runs of a case depend on: jobs, cluster, beliefs, speeds, own policies' files, and versions."""
+    import numpy as np
 
-    own = [fingerprint(case.trace.jobs), version("mfcp"), *(str(getattr(options, key)) for key in OPTIONS)]
-    own += ["" if (path := getattr(options, key)) is None else path.read_bytes().hex() for key in FILES]
-    digest = hashlib.sha256(json.dumps([own, name, load, seed]).encode()).hexdigest()[:16]
-    return Path(options.out) / "runs" / f"{digest}.json"
+    from mfcp.registry import FILES as EXTENSIONS
+
+    whole = hashlib.sha256(f"{version('mfcp')} {np.__version__} {options.semantics} {case.placement}".encode())
+    for part in (case.trace.jobs, case.cluster, case.configurations):
+        for values in vars(part).values() if part is not None else ():
+            whole.update(np.asarray(values).tobytes() if isinstance(values, np.ndarray) else str(values).encode())
+    whole.update(case.belief.model_dump_json().encode() + case.belief.name.encode())
+    whole.update(b"" if case.speed is None else case.speed.tobytes())
+    for name in filter(None, os.environ.get(EXTENSIONS, "").split(os.pathsep)):
+        whole.update(Path(name).read_bytes())
+    return whole.hexdigest()
 
 
 def _tell(rows: list[dict[str, Any]], out: Path) -> None:
