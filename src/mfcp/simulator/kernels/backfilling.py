@@ -16,6 +16,7 @@ from mfcp.simulator.kernels.books import (
     HEAP_STEPS,
     HEAPED,
     LOOKS,
+    NO,
     NONE,
     OTHERS,
     QUEUE,
@@ -57,7 +58,7 @@ def _fill(books: Books, terms: ClockTerms) -> None:
         if job == NONE:
             return
         row, early = books.jobs[job], True
-        if row.gpus <= free and fit(books, job, terms.fit, False):
+        if row.gpus <= free and fit(books, job, terms.fit, NO):
             if blocked:
                 early = now + believed(books, job) <= shadow
             _set_leaf(books, job, np.inf)

@@ -9,7 +9,10 @@ import numpy as np
 from mfcp.arrays import Floats, Ints
 
 WAITING, RUNNING, DONE = 1, 2, 3  # status of a job; 0 before it is submitted
-NONE = -1
+NONE: int = np.int64(-1)  # type: ignore[assignment]
+YES: Any = np.bool_(True)
+NO: Any = np.bool_(False)
+"""What kernels hand to kernels is of a type of NumPy: for each value of Python's own, Numba compiles anew."""
 
 ANY, NOBODY, BACKFILL = 0, 1, 2  # who may pass a job that does not fit
 FIRST, BEST, FASTEST = 0, 1, 2  # which node of those with room
@@ -96,7 +99,8 @@ HEAPED, ARRIVED, FREE_CELL, LISTED, QUEUED, LOGGED, EVENTS, HEAP_STEPS, LOOKS, C
 """Places of `counts`: jobs that run, that have arrived; the first unused cell; jobs of a list that is kept, that wait;
 rows of the log; and how much was done: events, steps in heaps, jobs that decisions looked at."""
 
-SUBMITTED, STARTED, STOPPED, MOVED, RESIZED, DEMOTED, FAILED, FINISHED, GIVEN_UP, DECLINED = range(10)
+_NUMBERS: Any = np.arange(10)
+SUBMITTED, STARTED, STOPPED, MOVED, RESIZED, DEMOTED, FAILED, FINISHED, GIVEN_UP, DECLINED = _NUMBERS
 EVENT_NAMES = (
     "submitted", "started", "stopped", "moved", "resized", "demoted", "failed", "finished", "given_up", "declined",
 )  # fmt: skip
@@ -129,7 +133,7 @@ def fresh_books(jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Float
     cells = np.full((2 * int(sizes.sum()) + 1, 3), NONE, np.int32)  # twice as many are in use while jobs move
     cells[:-1, 2] = np.arange(1, len(cells))
     return Books(
-        jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, np.zeros((4, n), np.int32), np.empty(0), cells,
+        jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, np.zeros((4, n), np.int64), np.empty(0), cells,
         np.zeros(1), np.zeros(COUNTS, np.int64),
     )  # fmt: skip
 

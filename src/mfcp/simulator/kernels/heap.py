@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mfcp.compiling import inner
 from mfcp.simulator.kernels.books import (
     BY_TIME,
@@ -16,7 +18,7 @@ from mfcp.simulator.kernels.books import (
 @inner
 def put(books: Books, job: int) -> None:
     """Add a job, or move it to where its `next_at` belongs."""
-    place = books.jobs[job].place
+    place = np.int64(books.jobs[job].place)
     if place == NONE:
         place = books.counts[HEAPED]
         books.counts[HEAPED] += 1
@@ -27,7 +29,7 @@ def put(books: Books, job: int) -> None:
 @inner
 def take(books: Books, job: int) -> None:
     """Remove a job that may be there."""
-    place = books.jobs[job].place
+    place = np.int64(books.jobs[job].place)
     if place == NONE:
         return
     books.jobs[job].place = NONE

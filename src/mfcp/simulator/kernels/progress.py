@@ -23,6 +23,7 @@ from mfcp.simulator.kernels.books import (
     HEAPED,
     LOGGED,
     MOVED,
+    NO,
     NONE,
     OTHERS,
     QUEUED,
@@ -31,6 +32,7 @@ from mfcp.simulator.kernels.books import (
     STOPPED,
     SUBMITTED,
     WAITING,
+    YES,
     Books,
     ClockTerms,
 )
@@ -81,13 +83,13 @@ def advance(books: Books, terms: ClockTerms) -> int:
                 new += 1
         else:
             add_progress(books, job)
-            _demote(books, terms, job, True)
+            _demote(books, terms, job, YES)
             plan(books, terms, job)
             put(books, job)
     if terms.charges_every_event:
         for position in range(counts[HEAPED]):
             add_progress(books, books.lists[BY_TIME, position])
-            _demote(books, terms, books.lists[BY_TIME, position], False)
+            _demote(books, terms, books.lists[BY_TIME, position], NO)
     while counts[ARRIVED] < arriving:
         job = counts[ARRIVED]
         counts[ARRIVED] += 1

@@ -7,6 +7,8 @@ other of that kind does. Running jobs that come before all waiting ones stay whe
 
 from __future__ import annotations
 
+import numpy as np
+
 from mfcp.compiling import inner, uncounted
 from mfcp.simulator.kernels.allocation import NO_ROOM, OPEN, fit, open_up, release, total
 from mfcp.simulator.kernels.books import (
@@ -14,6 +16,7 @@ from mfcp.simulator.kernels.books import (
     HEAP_STEPS,
     HEAPED,
     LOOKS,
+    NO,
     NOBODY,
     NONE,
     OTHERS,
@@ -21,6 +24,7 @@ from mfcp.simulator.kernels.books import (
     QUEUED,
     SOME,
     WAITING,
+    YES,
     Books,
     ClockTerms,
 )
@@ -66,12 +70,12 @@ def decide(books: Books, terms: ClockTerms) -> None:
         return
     for kind in range(len(books.kinds) - 1):
         books.kinds[kind].blocked = 0
-    free, starting = total(books), 0
+    free, starting = total(books), np.int64(0)
     while True:
-        head = _first(books, terms, -1 if terms.preempts else free)
+        head = _first(books, terms, np.int64(-1) if terms.preempts else free)
         if head == NONE:
             break
-        if books.jobs[head].gpus <= free and fit(books, head, terms.fit, False):
+        if books.jobs[head].gpus <= free and fit(books, head, terms.fit, NO):
             _pop(books, terms, books.jobs[head].kind)
             books.lists[OTHERS, starting] = head
             starting += 1
@@ -103,8 +107,8 @@ def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: i
     for node in range(len(books.nodes)):
         books.nodes[node].open = books.nodes[node].free
     for position in range(later):
-        open_up(books, lists[SOME, position], 1)
-    low, cut, disturbed, closed = 0, 0, False, False
+        open_up(books, lists[SOME, position], np.int64(1))
+    low, cut, disturbed, closed = np.int64(0), np.int64(0), False, False
     while True:
         if head == NONE and not disturbed:
             break  # all that is left stays as it is
@@ -113,7 +117,7 @@ def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: i
             low = cut
         if head == NONE:
             break
-        took = fit(books, head, terms.fit, True) if jobs[head].gpus <= room else NO_ROOM
+        took = fit(books, head, terms.fit, YES) if jobs[head].gpus <= room else NO_ROOM
         if took != NO_ROOM:
             _pop(books, terms, jobs[head].kind)
             lists[OTHERS, starting] = head
@@ -147,14 +151,14 @@ def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
     while low < high:
         fine = True
         for position in range(low, end):
-            fine = open_up(books, lists[SOME, position], -1) and fine
+            fine = open_up(books, lists[SOME, position], np.int64(-1)) and fine
         if fine:
             for position in range(low, end):
                 held += books.jobs[lists[SOME, position]].gpus
             low, end = end, high
             continue
         for position in range(low, end):
-            open_up(books, lists[SOME, position], 1)
+            open_up(books, lists[SOME, position], np.int64(1))
         if end - low > 1:
             middle = (low + end) // 2
             lists[SOME, low], lists[SOME, middle] = lists[SOME, middle], lists[SOME, low]
@@ -164,7 +168,7 @@ def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
             continue
         job = lists[SOME, low]
         release(books, job)
-        if fit(books, job, terms.fit, True):
+        if fit(books, job, terms.fit, YES):
             held += books.jobs[job].gpus
             move(books, terms, job)
         else:
@@ -207,7 +211,7 @@ def _list_later(books: Books, terms: ClockTerms, head: int) -> int:
 def _can_change(books: Books, terms: ClockTerms, room: int) -> bool:
     """Whether a waiting job might start; or stops others by blocking them."""
     if terms.skip == NOBODY:
-        return bool(terms.preempts or books.jobs[_first(books, terms, -1)].gpus <= room)
+        return bool(terms.preempts or books.jobs[_first(books, terms, np.int64(-1))].gpus <= room)
     least = room + 1
     for kind in range(len(books.kinds) - 1):
         if books.kinds[kind].waiting > 0:

@@ -6,6 +6,8 @@ SOME is the list of active jobs in their order.
 
 from __future__ import annotations
 
+import numpy as np
+
 from mfcp.compiling import inner, uncounted
 from mfcp.simulator.kernels.allocation import fit, forget, open_up, release, total
 from mfcp.simulator.kernels.books import (
@@ -15,12 +17,14 @@ from mfcp.simulator.kernels.books import (
     HEAPED,
     LISTED,
     LOOKS,
+    NO,
     NOBODY,
     NONE,
     OTHERS,
     QUEUED,
     RUNNING,
     SOME,
+    YES,
     Books,
     ClockTerms,
 )
@@ -114,14 +118,14 @@ def _choose(books: Books, terms: ClockTerms) -> None:
         row.mark = 0
         if not terms.sticky:
             forget(books, job)
-            row.mark = row.gpus <= room and fit(books, job, terms.fit, False) > 0
-        elif runs and row.gpus <= room and open_up(books, job, -1):
+            row.mark = row.gpus <= room and fit(books, job, terms.fit, NO) > 0
+        elif runs and row.gpus <= room and open_up(books, job, np.int64(-1)):
             row.mark = 1
         else:
             if runs and row.gpus <= room:
-                open_up(books, job, 1)
+                open_up(books, job, np.int64(1))
             release(books, job)
-            row.mark = row.gpus <= room and fit(books, job, terms.fit, True) > 0
+            row.mark = row.gpus <= room and fit(books, job, terms.fit, YES) > 0
         if row.mark:
             room -= row.gpus
             if runs and books.cells[row.cell, 0] != node:
