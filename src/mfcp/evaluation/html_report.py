@@ -49,7 +49,6 @@ def write_report(folder: Path, path: Path) -> None:
 def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any]) -> str:
     """The page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     whole = POOLED if POOLED in summary else next(iter(summary))
     methods = summary[whole]
@@ -58,8 +57,8 @@ def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any]) -> str:
         if compared else None  # fmt: skip
     figures = {}
     if best is not None:
-        figures["ratios"] = Markup(ratio_figure(summary, whole))
-        figures["gains"] = Markup(gain_figure(rounds, best))
+        figures["ratios"] = ratio_figure(summary, whole)
+        figures["gains"] = gain_figure(rounds, best)
     environment = Environment(loader=PackageLoader("mfcp.evaluation"), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)  # fmt: skip
     facts = [(title, _fact(pool[name])) for name, title in FACTS.items() if name in pool]
