@@ -28,7 +28,6 @@ from mfcp.arrays import Floats
 PAGE = ROOT / "docs/operator.md"
 OTHERS = (*(label for label in METHODS if label != BASE), TRUTH)
 SOURCES = (BASE, "mfcp_x", TRUTH)
-COLUMNS = ["log", "setting", "seed", "load", "policy", "method", "plan"]
 
 
 class Runs:

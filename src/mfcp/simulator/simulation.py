@@ -80,11 +80,11 @@ def simulate(
     view = View.of(jobs, cluster, expected)
     policy.check(view)
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
-    course = Course(jobs, cluster, expected, fails)
     if isinstance(policy, Ordering) and isinstance(terms, EventTerms):
         if placement in FITS:
             return run_events(jobs, cluster, policy, terms, view, speeds, fails, placement)
-        return run_shared(course, policy, view, _placement(placement), speeds, seed)
+        return run_shared(Course(jobs, cluster, expected, fails), policy, view, _placement(placement), speeds, seed)
+    course = Course(jobs, cluster, expected, fails)
     if isinstance(policy, Shares) and isinstance(terms, RoundTerms):
         return run_rounds(course, policy, terms, speeds, seed, last)
     if isinstance(policy, Deciding) and isinstance(terms, SlotTerms):

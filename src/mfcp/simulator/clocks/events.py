@@ -43,10 +43,10 @@ def run_events(
     keys = policy.keys(view)
     terms, weight = _terms(semantics, policy, keys, placement), np.broadcast_to(np.float64(keys.weight), len(jobs.id))
     books = _books(jobs, cluster, view, keys.value, weight, speed, fails)
-    policy.check_known(keys.value + np.where(weight != 0, weight * view.expected, 0.0))
+    policy.check_known(first := keys.before_start(view.expected))
     if policy.skip == "backfill" and not policy.preempts:
         policy.check_known(view.expected)
-        books = _backfill(policy, terms, books, view)
+        books = _backfill(policy, terms, books, first)
     elif policy.preempts and _has_history(semantics):
         books = _ranked(policy, terms._replace(by_submission=semantics.ties == "submission"), books, view)
     else:
@@ -54,12 +54,11 @@ def run_events(
     return _outcome(jobs, cluster, books)
 
 
-def _backfill(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Books:
+def _backfill(policy: Ordering, terms: ClockTerms, books: Books, keys: Floats) -> Books:
     if policy.asks or len(terms.limits):
         raise SettingsError(f"policy '{policy.name}': backfilling needs an order that stays; take skip=any")
     jobs = books.jobs
-    order = np.lexsort((jobs["value"] + np.where(jobs["weight"] != 0, jobs["weight"] * view.expected, 0.0),))
-    jobs["key"][order] = np.arange(len(jobs))
+    jobs["key"][np.argsort(keys, kind="stable")] = np.arange(len(jobs))
     books.lists[columns.QUEUE] = np.lexsort((jobs["key"], jobs["kind"]))
     jobs["mark"][books.lists[columns.QUEUE]] = np.arange(len(jobs))
     books = books._replace(tree=np.full(books.kinds["root"][-1], np.inf))

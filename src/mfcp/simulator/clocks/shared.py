@@ -50,9 +50,7 @@ class _Shared:
     ) -> None:
         self.course, self.policy, self.placement, self.speed = course, policy, placement, speed
         self.random, self.events, self.looks = np.random.default_rng(seed), 0, 0
-        keys, cluster = policy.keys(view), course.cluster
-        weight = np.broadcast_to(np.asarray(keys.weight, float), view.submit.shape)
-        self.key = keys.value + np.where(weight != 0, weight * view.expected, 0.0)
+        cluster, self.key = course.cluster, policy.keys(view).before_start(view.expected)
         policy.check_known(self.key)
         self.requests, self.kind = _requests(course, speed)
         self.machines = Machines.empty(cluster.cpu, cluster.memory, cluster.size, cluster.type, len(self.requests.cpu))

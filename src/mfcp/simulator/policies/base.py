@@ -100,6 +100,11 @@ class Keys:
     limits: Floats = field(default_factory=lambda: np.empty(0))
     rank: Floats | None = None
 
+    def before_start(self, expected: Floats) -> Floats:
+        """(n,) of jobs of which nothing is done yet, from the seconds that they are believed to take."""
+        weight = np.broadcast_to(np.asarray(self.weight, float), self.value.shape)
+        return np.asarray(self.value + np.where(weight != 0, weight * expected, 0.0))
+
 
 @dataclass(frozen=True)
 class Instant:

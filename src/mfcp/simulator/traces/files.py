@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import pandas as pd
 
+from mfcp.arrays import Floats
 from mfcp.data.log.formats import READERS
 from mfcp.errors import DataError
 
@@ -48,6 +50,24 @@ def read_table(path: Path) -> pd.DataFrame:
             raise DataError(f"{path}: not a whole compressed file ({error}); copy or write it again") from None
         except DataError as error:
             raise DataError(str(error).replace(folder, str(path.parent))) from None
+
+
+def numbers(
+    path: Path, frame: pd.DataFrame, column: str, *, least: float = 0.0, below: float = np.inf, whole: bool = False
+) -> Floats:
+    """A column as numbers of `least` or more, below a bound.
+
+    Raises:
+        DataError: a cell is none; the message names its row.
+    """
+    values: Floats = pd.to_numeric(frame[column], errors="coerce").to_numpy(float, na_value=np.nan)
+    good = (values >= least) & (values < below) & ((values == np.round(values)) | (not whole))
+    for row in np.flatnonzero(~good)[:1]:
+        raise DataError(
+            f"{path}: row {row + 1}: {column} is {frame[column].iloc[row]!r}, expected a {'whole ' * whole}number of "
+            f"{least:g} or more"
+        )
+    return values
 
 
 def _unpacked(path: Path, folder: Path) -> Path:

@@ -10,7 +10,7 @@ import pandas as pd
 from mfcp.arrays import Ints
 from mfcp.errors import DataError
 from mfcp.simulator.cluster import PLENTY, Cluster
-from mfcp.simulator.traces.files import read_table
+from mfcp.simulator.traces.files import numbers, read_table
 
 NAMES = {
     "gpus": ("gpus", "gpu", "num_gpus", "gpu_capacity_num"), "type": ("type", "model", "gpu_model"),
@@ -48,9 +48,4 @@ def read_nodes(path: Path) -> Cluster:
 
 
 def _whole(path: Path, frame: pd.DataFrame, column: str) -> Ints:
-    values = pd.to_numeric(frame[column], errors="coerce").to_numpy(float, na_value=np.nan)
-    for row in np.flatnonzero(~((values >= 0) & (values == np.round(values)) & (values < PLENTY)))[:1]:
-        raise DataError(
-            f"{path}: row {row + 1}: {column} is {frame[column].iloc[row]!r}, expected a whole number of 0 or more"
-        )
-    return values.astype(np.int64)
+    return numbers(path, frame, column, below=PLENTY, whole=True).astype(np.int64)

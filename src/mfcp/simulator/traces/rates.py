@@ -13,7 +13,7 @@ from mfcp.errors import DataError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.traces.files import read_table
+from mfcp.simulator.traces.files import numbers, read_table
 
 NAMED = {"job": ("job", "job_id", "id"), "kind": ("model", "kind", "job_type", "model_name")}
 """Whom a row is about: one job, or all jobs of a model."""
@@ -29,7 +29,7 @@ def read_speeds(path: Path, jobs: Jobs, cluster: Cluster) -> Floats:
     """
     frame, row, who = _read(path, jobs, ("type", "speed"))
     kind = _types(path, frame, cluster)
-    speed = _numbers(path, frame, "speed", "a number of 0 or more")
+    speed = numbers(path, frame, "speed")
     table = np.zeros((row.max(initial=-1) + 1, len(cluster.types)))
     _check_once(path, frame, np.stack([row, kind]))
     table[row, kind] = speed
@@ -55,11 +55,11 @@ def read_configurations(path: Path, jobs: Jobs, cluster: Cluster) -> Configurati
     if len(cluster.types) > 1 and "type" not in frame:
         raise DataError(f"{path}: no column type, and the cluster has several ({', '.join(cluster.types)})")
     kind = _types(path, frame, cluster) if "type" in frame else np.zeros(len(frame), np.int64)
-    gpus = _numbers(path, frame, "gpus", "a whole number of at least 1")
+    gpus = numbers(path, frame, "gpus", least=1, whole=True)
     if named == ["iterations_per_s"] and (jobs.iterations == 1).all():
         raise DataError(f"{path}: iterations_per_s, but the trace tells no iterations; give it a column iterations")
-    rate = _numbers(path, frame, named[0], "a number of 0 or more")
-    watts = _numbers(path, frame, "watts", "a number of 0 or more") if "watts" in frame else np.zeros(len(frame))
+    rate = numbers(path, frame, named[0])
+    watts = numbers(path, frame, "watts") if "watts" in frame else np.zeros(len(frame))
     _check_once(path, frame, np.stack([row, kind, gpus.astype(np.int64)]))
     own = np.unique(np.stack([kind, gpus, watts]), axis=1)
     place = {tuple(column): c for c, column in enumerate(own.T.tolist())}
@@ -98,16 +98,6 @@ def _types(path: Path, frame: pd.DataFrame, cluster: Cluster) -> Ints:
             f"{path}: row {row + 1}: type is '{names.iloc[row]}', expected one of {', '.join(cluster.types)}"
         )
     return np.array([cluster.types.index(name) for name in names], np.int64)
-
-
-def _numbers(path: Path, frame: pd.DataFrame, column: str, expected: str) -> Floats:
-    values: Floats = pd.to_numeric(frame[column], errors="coerce").to_numpy(float, na_value=np.nan)
-    good = np.isfinite(values) & (values >= 0)
-    if column == "gpus":
-        good &= (values >= 1) & (values == np.round(values))
-    for row in np.flatnonzero(~good)[:1]:
-        raise DataError(f"{path}: row {row + 1}: {column} is {frame[column].iloc[row]!r}, expected {expected}")
-    return values
 
 
 def _check_once(path: Path, frame: pd.DataFrame, keys: np.ndarray) -> None:

@@ -255,8 +255,9 @@ class _Cells:
         if pd.api.types.is_numeric_dtype(raw):
             return self._numbers(role)
         seconds = self._numbers(role) if not pd.api.types.is_datetime64_any_dtype(raw) else np.full(len(raw), np.nan)
-        written = np.isnan(seconds) & ~self._unknown(role)
-        if written.sum() * 2 > len(raw) - self._unknown(role).sum():
+        known = ~self._unknown(role)
+        written = np.isnan(seconds) & known
+        if written.sum() * 2 > known.sum():
             stamps = pd.to_datetime(raw, errors="coerce", utc=True, format="ISO8601")
             since = (stamps - pd.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(float)
             seconds = np.where(written, since, np.nan)
