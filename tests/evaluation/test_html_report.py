@@ -97,5 +97,10 @@ def test_what_is_missing_is_told(tmp_path, rounds, summary):
         write_report(tmp_path, tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()
     rounds.to_parquet(tmp_path / "rounds.parquet")
+    whole = (tmp_path / "rounds.parquet").read_bytes()
+    (tmp_path / "rounds.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"rounds\.parquet: not a whole Parquet file"):
+        write_report(tmp_path, tmp_path / "r.html")
+    (tmp_path / "rounds.parquet").write_bytes(whole)
     write_report(tmp_path, tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size > 10_000

@@ -36,7 +36,12 @@ def write_report(folder: Path, path: Path) -> None:
     for name in ("metrics.json", "rounds.parquet"):
         if not (folder / name).is_file():
             raise DataError(f"{folder}: no {name}; give a folder that `mfcp benchmark` or the pipeline has written")
-    summary, rounds = read_json(folder / "metrics.json"), pd.read_parquet(folder / "rounds.parquet")
+    summary = read_json(folder / "metrics.json")
+    try:
+        rounds = pd.read_parquet(folder / "rounds.parquet")
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{folder / 'rounds.parquet'}: not a whole Parquet file ({reason}); make it again") from None
     pool = read_json(folder / "pool.json") if (folder / "pool.json").is_file() else {}
     try:
         text = render(summary, rounds, pool)

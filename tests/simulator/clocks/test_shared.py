@@ -95,5 +95,8 @@ def test_what_does_not_go_together_is_told():
         simulate(jobs, Cluster.parse("8"), Policy.build("srtf"), placement="fgd")
     with pytest.raises(SettingsError, match=r"placement 'nowhere': known are first, best, fastest, best_fit, .*fgd"):
         simulate(jobs, Cluster.parse("8"), Policy.build("fifo"), placement="nowhere")
+    parts = Jobs.simple(np.zeros(2), np.array([1, 2]), np.ones(2), milli=np.array([500, 500]))
+    with pytest.raises(DataError, match="job 1 asks for 500 thousandths of each of 2 accelerators"):
+        simulate(parts, Cluster.parse("4"), Policy.build("fifo"), placement="fgd")
     with pytest.raises(DataError, match="job 1 fits on no empty node: 4 accelerators, 0 thousandths of a core"):
         simulate(jobs, Cluster.parse("4x2"), Policy.build("fifo"), placement="fgd")

@@ -135,6 +135,11 @@ class _Shared:
 def _requests(course: Course, speed: Floats) -> tuple[Requests, Ints]:
     """The S kinds of requests of the jobs, and (n,) the kind of each."""
     jobs = course.jobs
+    for job in np.flatnonzero((jobs.milli < WHOLE) & (jobs.gpus > 1))[:1]:
+        raise DataError(
+            f"job {jobs.id[job]} asks for {jobs.milli[job]} thousandths of each of {jobs.gpus[job]} accelerators; "
+            "parts are of one accelerator: leave it out, or give it whole ones"
+        )
     columns = np.column_stack([jobs.cpu, jobs.memory, jobs.gpus, jobs.milli, speed > 0]).astype(np.int64)
     rows, kind = np.unique(columns, axis=0, return_inverse=True)
     cpu, memory, gpus, milli = rows[:, :4].T.copy()
