@@ -13,11 +13,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mfcp import telemetry
+from mfcp import errors, telemetry
 
 ROOT = Path(__file__).parents[1]
 LOCK = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and not line.startswith("#")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ALL = Requirement(PROJECT["optional-dependencies"]["all"][0])
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
@@ -27,7 +28,8 @@ def test_the_lock_is_exact_versions_and_nothing_else() -> None:
 
 def test_the_lock_meets_every_requirement_of_the_project() -> None:
     locked = {canonicalize_name(name): version for name, version in (line.split("==") for line in LOCK)}
-    wanted = [Requirement(text) for text in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"])]
+    installed = [text for name in ("dev", *ALL.extras) for text in PROJECT["optional-dependencies"][name]]
+    wanted = [Requirement(text) for text in (*PROJECT["dependencies"], *installed)]
     wrong = [str(need) for need in wanted if not need.specifier.contains(locked.get(canonicalize_name(need.name), "0"))]
     assert wrong == []
 
@@ -44,6 +46,27 @@ def test_what_is_imported_is_declared() -> None:
     names = {name.split(".")[0] for path in PROGRAM for name in imported(path)}
     names -= set(sys.stdlib_module_names) | {"mfcp", "flows", "__future__"}
     assert {name for name in names if not {canonicalize_name(owner) for owner in owners[name]} & declared} == set()
+
+
+def test_the_library_runs_without_its_extras(tmp_path: Path) -> None:
+    """The README's page for a training loop, where nothing is to be found but what `pip install mfcp` brings."""
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    program = "\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+    absent = f"import sys\nfor name in {sorted(errors.EXTRAS)}: sys.modules[name] = None\n"
+    (tmp_path / "page.py").write_text(absent + program)
+    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_extra_is_named_with_its_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    def needing() -> None:
+        raise ModuleNotFoundError("No module named 'mlflow.entities'", name="mlflow.entities")
+
+    assert errors.guarded(needing) == 2
+    assert capsys.readouterr().err == "error: this needs mlflow: pip install 'mfcp[pipeline]'\n"
+    for package, extra in errors.EXTRAS.items():
+        named = {canonicalize_name(Requirement(text).name) for text in PROJECT["optional-dependencies"][extra]}
+        assert canonicalize_name(package) in named
 
 
 def test_makefile_and_code_switch_off_the_same_telemetry() -> None:

@@ -40,6 +40,14 @@ class SolverError(MfcpError):
     """A solver failed on a valid problem: raise its limits or report a bug."""
 
 
+EXTRAS = {
+    **dict.fromkeys(("dvc", "great_expectations", "mlflow", "prefect"), "pipeline"),
+    **dict.fromkeys(("fastapi", "fastapi_offline", "prometheus_client", "river", "sqlalchemy", "uvicorn"), "platform"),
+    **dict.fromkeys(("torch_geometric", "transformers"), "graphs"),
+}
+"""Package → the extra of mfcp that installs it."""
+
+
 def guarded(action: Callable[[], Any]) -> int:
     """Exit code of an action; errors meant for people become one line on standard error."""
     try:
@@ -47,6 +55,12 @@ def guarded(action: Callable[[], Any]) -> int:
     except MfcpError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in EXTRAS:
+            raise
+        print(f"error: this needs {package}: pip install 'mfcp[{EXTRAS[package]}]'", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted: earlier results are unchanged; run again to go on", file=sys.stderr)
         return 130

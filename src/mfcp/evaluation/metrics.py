@@ -15,7 +15,7 @@ from mfcp.arrays import Floats, Ints
 from mfcp.evaluation.metric_table import BASELINE, LEVELS, RELATIVE
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, MatchingProblem, busy, reliability
-from mfcp.matching.regret import penalised_cost, regret
+from mfcp.matching.regret import PRICE, penalised_cost, regret
 from mfcp.methods.base import Trained
 from mfcp.predictors.calibration import own_deviation
 from mfcp.study.setting import Setting
@@ -26,7 +26,7 @@ class EvaluateSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     rounds: int = Field(200, ge=1, description="test rounds per seed")
-    shortfall_price: float = Field(4.0, ge=0, description="makespans per unit of missing reliability")
+    shortfall_price: float = Field(PRICE, ge=0, description="makespans per unit of missing reliability")
     bootstrap: int = Field(2000, ge=100, description="resamples of the paired intervals")
     margins: tuple[float, ...] = Field(
         tuple(round(0.005 * k, 4) for k in range(-20, 21)),

@@ -7,6 +7,9 @@ import numpy as np
 from mfcp.arrays import Floats, Ints
 from mfcp.matching.problem import SLACK, MatchingProblem, makespan, reliability
 
+PRICE = 4.0
+"""Makespans per unit of missing reliability: a point missed costs as much as four points of makespan."""
+
 
 def regret(assignment: Ints, optimal: Ints, T: Floats, zeta: Floats | None = None) -> Floats:
     """(...) extra seconds per task of a plan over the optimal one, both under true times.

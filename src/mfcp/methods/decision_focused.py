@@ -10,9 +10,11 @@ from pydantic import Field
 from torch import Tensor
 
 from mfcp.matching.relaxed.gradients import Gradient, Implicit
+from mfcp.matching.relaxed.objective import BETA, LAM, TAU, balanced_makespan
 from mfcp.matching.relaxed.relaxed_plan import relaxed_solution
 from mfcp.matching.relaxed.shortfall import Shortfall
 from mfcp.methods.finetuned import Finetuned, TrainingRounds
+from mfcp.methods.losses import load_and_slack, relaxed_cost
 from mfcp.registry import FamilyField
 from mfcp.study.setting import Setting
 
@@ -40,9 +42,9 @@ class DecisionFocused(Finetuned):
     penalty: Literal["barrier", "hard"] = Field(
         "barrier", description="hard: price · max(0, gamma - g) at the lower level"
     )
-    beta: float = Field(40.0, gt=0, description="sharpness of the smooth maximum, per unit of time")
-    lam: float = Field(0.003, gt=0, description="weight of the reliability barrier")
-    tau: float = Field(0.01, gt=0, description="weight of the entropy")
+    beta: float = Field(BETA, gt=0, description="sharpness of the smooth maximum, per unit of time")
+    lam: float = Field(LAM, gt=0, description="weight of the reliability barrier")
+    tau: float = Field(TAU, gt=0, description="weight of the entropy")
 
     def decision_loss(
         self, rounds: TrainingRounds, setting: Setting, generators: list[torch.Generator]
@@ -54,8 +56,7 @@ class DecisionFocused(Finetuned):
         """
         if self.others == "labels":
             rounds = _one_predicted(rounds)
-        fastest = torch.where(rounds.allowed, rounds.T_hat.detach(), torch.inf).amin(2).sum(2)
-        unit = (fastest / setting.clusters)[..., None, None]
+        unit = balanced_makespan(rounds.T_hat.detach(), rounds.allowed)[..., None, None]
         hard = Shortfall(setting.price, _HARD) if self.penalty == "hard" else None
         solution = relaxed_solution(
             rounds.T_hat / unit, rounds.A_hat, rounds.gamma, beta=self.beta, lam=self.lam, tau=self.tau,
@@ -73,16 +74,14 @@ class DecisionFocused(Finetuned):
         direction; it is followed down to the g at which its slope is the price of missing reliability, and below
         that goes on along its tangent.
         """
-        load = (X * rounds.T).sum(3)
-        if setting.speedup is not None:
-            load = load * setting.speedup(X.sum(3))
-        g = (X * rounds.A).sum((2, 3)) / X.shape[3] - rounds.gamma
+        if self.cost == "makespan" and self.upper == "cost":
+            known = (rounds.T, rounds.A, rounds.gamma, rounds.fastest)
+            return relaxed_cost(X, *known, price=setting.price, speedup=setting.speedup)
+        load, g = load_and_slack(X, rounds.T, rounds.A, rounds.gamma, setting.speedup)
         if self.cost == "total":
             span = load.sum(2) / setting.clusters / rounds.fastest
-        elif self.upper == "objective":
-            span = torch.logsumexp(self.beta * load / rounds.fastest[..., None], 2) / self.beta
         else:
-            span = load.amax(2) / rounds.fastest
+            span = torch.logsumexp(self.beta * load / rounds.fastest[..., None], 2) / self.beta
         if self.upper == "cost":
             return span + setting.price * (-g).clamp_min(0.0)
         least = self.lam / max(setting.price, self.lam)  # lam / least = price; a barrier never ends above g = 1

@@ -12,15 +12,13 @@ from torch import Tensor
 from mfcp.errors import SettingsError
 from mfcp.methods.base import FinetuneSettings, Learned
 from mfcp.methods.finetuned import Finetuned, TrainingRounds
+from mfcp.methods.losses import MOST_PLANS
 from mfcp.methods.pretrain import Pretrained
 from mfcp.methods.surrogates import Choice, ExpectedCosts, PlanCosts, PlanLoss, SpoPlus
 from mfcp.registry import FamilyField
 from mfcp.rules.base import Rule
 from mfcp.rules.priced import Priced
 from mfcp.study.setting import Setting
-
-# 13 MB per array for 32 rounds × 10 seeds; `perturbed` holds some ten arrays times its 16 samples: 2 GB
-MOST_PLANS = 10_000
 
 
 class PlanLosses(Finetuned):

@@ -20,7 +20,7 @@ GOOD_T, GOOD_A = torch.ones(2, 3, 4, dtype=torch.float64), torch.full((2, 3, 4),
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"T": GOOD_T.float()}, DataError, "float32.*double"),
+        ({"T": GOOD_T.long()}, DataError, "int64.*double"),
         ({"T": GOOD_T[:, :2]}, DataError, r"\(2, 2, 4\).*\(2, 3, 4\)"),
         (
             {"T": torch.ones(4, dtype=torch.float64), "A": torch.ones(4, dtype=torch.float64)},

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matching.instances import relative_kkt, rounds
 
+from mfcp.errors import SettingsError
 from mfcp.matching import MatchingProblem, relaxed_matching, relaxed_solution, solve
 from mfcp.matching.relaxed.objective import relaxed_objective, relaxed_regret
 
@@ -134,3 +135,28 @@ def test_cuda_gives_the_same_plan_and_gradient():
         results.append([value.cpu() for value in (found.X, *gradients)])
     for one, other in zip(*results, strict=True):
         assert torch.allclose(one, other, rtol=1e-6, atol=1e-8)
+
+
+def test_default_weights_are_in_units_of_the_makespan():
+    T, A, gamma = rounds(3, 5, 6)
+    unit = T.amin(1).sum(1) / 3
+    X = relaxed_matching(T, A, gamma)
+    assert torch.allclose(X, relaxed_matching(T, A, gamma, 40.0 / unit, 0.003 * unit, 0.01 * unit))
+    assert (relaxed_matching(T * 3600, A, gamma) - X).abs().max() < 1e-6
+    allowed = torch.rand(T.shape, generator=torch.Generator().manual_seed(0)) < 0.8
+    allowed[:, 0] = True
+    least = T.masked_fill(~allowed, torch.inf).amin(1).sum(1) / 3
+    weights = (40 / least, 0.003 * least, 0.01 * least)
+    masked = relaxed_matching(T, A, 0.1, allowed=allowed)
+    assert torch.allclose(masked, relaxed_matching(T, A, 0.1, *weights, allowed=allowed))
+    assert relaxed_matching(0 * T, A, gamma).isfinite().all()  # a round without work has no scale
+    with pytest.raises(SettingsError, match="lam and tau not given"):
+        relaxed_matching(T, A, gamma, 5.0)
+
+
+def test_the_derivative_without_weights_is_the_whole_one():
+    T, A, gamma = rounds(3, 4, 1)
+    T, A = (100 * T).requires_grad_(), A.requires_grad_()
+    torch.autograd.gradcheck(lambda T, A: relaxed_matching(T, A, gamma), (T, A), eps=1e-6, atol=1e-5, rtol=1e-3)
+    (slope,) = torch.autograd.grad((relaxed_matching(T, A, gamma) * A.detach()).sum(), T)
+    assert (slope * T).sum().abs() < 1e-8  # longer by one factor is the same problem

@@ -10,6 +10,9 @@ from torch import Tensor
 from mfcp.errors import DataError, InfeasibleError, SettingsError
 from mfcp.matching.speedup import SpeedUp
 
+BETA, LAM, TAU = 40.0, 0.003, 0.01
+"""Default weights, beta per `balanced_makespan` of the round and the others in it: what MFCP learns best with."""
+
 _LONGEST = torch.finfo(torch.float64).max
 
 
@@ -125,6 +128,20 @@ def relaxed_problem(
     return RelaxedProblem(T, A, forbidden, level, **weights, batch=batch, speedup=speedup)
 
 
+def balanced_makespan(T: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """(...) seconds: every task on its fastest cluster, and that work shared by all clusters.
+
+    The unit of the default weights: with them a plan does not change when all times are given in minutes.
+
+    Args:
+        T: (..., M, N) seconds.
+        allowed: (..., M, N) which pairs exist.
+    """
+    T = T if allowed is None else torch.where(allowed, T, torch.inf)
+    unit = T.amin(-2).sum(-1) / T.shape[-2]
+    return torch.where(unit > 0, unit, 1.0)  # a round of no work has no scale
+
+
 def smooth_makespan(X: Tensor, T: Tensor, beta: Tensor | float) -> Tensor:
     """(...) seconds: a smooth upper bound of the makespan, above it by at most log(M) / beta.
 
@@ -227,11 +244,11 @@ def round_name(index: int, batch: torch.Size) -> str:
 
 def _matrix(value: Tensor, name: str) -> Tensor:
     tensor = torch.as_tensor(value)
-    if tensor.dtype != torch.float64:
-        raise DataError(f"{name} has dtype {tensor.dtype}; matching computes in torch.float64: call .double()")
+    if not tensor.is_floating_point():
+        raise DataError(f"{name} has dtype {tensor.dtype}; give real numbers: call .double()")
     if tensor.ndim < 2 or 0 in tensor.shape:
         raise DataError(f"{name} must have shape (..., M, N) with no empty dimension, got {tuple(tensor.shape)}")
-    return tensor
+    return tensor.double()
 
 
 def _per_round(value: Tensor | float, name: str, batch: torch.Size, like: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from mfcp.errors import SettingsError
 from mfcp.matching.relaxed.argmin import MAX_STEPS, RESTARTS, TOLERANCE, Backend, RelaxedSolution, solve_relaxed
 from mfcp.matching.relaxed.gradients import Gradient, Implicit, Randomness
-from mfcp.matching.relaxed.objective import relaxed_problem
+from mfcp.matching.relaxed.objective import BETA, LAM, TAU, balanced_makespan, relaxed_problem
 from mfcp.matching.relaxed.shortfall import Shortfall, solve_shortfall
 from mfcp.matching.speedup import SpeedUp
 
@@ -19,9 +20,9 @@ def relaxed_matching(
     T: Tensor,
     A: Tensor,
     gamma: Tensor | float,
-    beta: Tensor | float,
-    lam: Tensor | float,
-    tau: Tensor | float,
+    beta: Tensor | float | None = None,
+    lam: Tensor | float | None = None,
+    tau: Tensor | float | None = None,
     *,
     allowed: Tensor | None = None,
     gradient: Gradient | None = None,
@@ -29,24 +30,36 @@ def relaxed_matching(
     speedup: SpeedUp | None = None,
     shortfall: Shortfall | None = None,
 ) -> Tensor:
-    """(..., M, N) relaxed plans, differentiable in T and A; columns sum to one.
+    """(..., M, N) relaxed plans, differentiable in T and A, of the precision of T; columns sum to one.
 
-    The `X` of `relaxed_solution`, which see. A round whose gamma is out of reach yields its most reliable plan, one
-    that does not converge its last iterate; both carry zero gradient, and neither disturbs another round.
+    The `X` of `relaxed_solution`, which says what the arguments are. A round whose gamma is out of reach yields its
+    most reliable plan, one that does not converge its last iterate; both carry zero gradient, and neither disturbs
+    another round.
+
+    Without weights the plan is found in units of each round's `balanced_makespan`, at `BETA`, `LAM` and `TAU`: it does
+    not depend on whether T is in seconds or hours, and the derivative takes the unit's own into account.
+
+    Raises:
+        SettingsError: one or two of beta, lam and tau; and as `relaxed_solution`.
     """
-    return relaxed_solution(
-        T,
-        A,
-        gamma,
-        beta,
-        lam,
-        tau,
-        allowed=allowed,
-        gradient=gradient,
-        generator=generator,
-        speedup=speedup,
-        shortfall=shortfall,
-    ).X
+    times, weights = torch.as_tensor(T), {"beta": beta, "lam": lam, "tau": tau}
+    given: dict[str, Any] = {name: weight for name, weight in weights.items() if weight is not None}
+    options: dict[str, Any] = {"allowed": allowed, "gradient": gradient, "generator": generator}
+    options |= {"speedup": speedup, "shortfall": shortfall}
+    if not given:
+        X = plan_in_units(times, A, gamma, **options).X
+    elif len(given) == len(weights):
+        X = relaxed_solution(times, A, gamma, **given, **options).X
+    else:
+        missing = " and ".join(name for name in weights if name not in given)
+        raise SettingsError(f"{missing} not given: give beta, lam and tau, in seconds, or none of them")
+    return X.to(times.dtype)
+
+
+def plan_in_units(T: Tensor, A: Tensor, gamma: Tensor | float, **options: Any) -> RelaxedSolution:
+    """`relaxed_solution` at the default weights, with T and all prices in units of each round's balanced makespan."""
+    unit = balanced_makespan(T, options.get("allowed"))[..., None, None]
+    return relaxed_solution(T / unit, A, gamma, BETA, LAM, TAU, **options)
 
 
 # Over 60 lines: 34 of them say what each argument is.
@@ -74,8 +87,9 @@ def relaxed_solution(
     Eq. (10) of [Huo2025]_: X*(T, A) = argmin over column-stochastic X of F(X; T, A), `relaxed_objective` with tau.
 
     Args:
-        T: (..., M, N) seconds, float64, any device; leading dimensions are rounds.
-        A: (..., M, N) success probabilities, float64.
+        T: (..., M, N) seconds, any device; leading dimensions are rounds. Whatever their precision, the solution is
+            computed and returned in float64.
+        A: (..., M, N) success probabilities.
         gamma: least mean success probability; this and the next three a number or one per round (...), and
             constants: no derivative with respect to them is taken.
         beta: sharpness of the smooth maximum, 1 / seconds.
