@@ -74,6 +74,20 @@ def test_parent_per_method_and_child_per_seed(tmp_path: Path) -> None:
     assert list((tmp_path / "mlruns/artifacts").rglob("regret.png"))
 
 
+def test_a_method_is_one_run_at_the_top_with_its_settings_and_seeds_below(tmp_path: Path) -> None:
+    given = [result(setting, method) for setting in "AB" for method in ("tsm", "mfcp_ad")]
+    leading = {"tsm": {"excess_vs_tsm": 1.0}, "mfcp_ad": {"excess_vs_tsm": 0.6, "excess_vs_tsm.p": 0.001}}
+    log_results("x", given, tags={"git.commit": "abc"}, methods=leading, root=tmp_path)
+    runs = {run.info.run_name: run for run in runs_of(tmp_path, "x")}
+    assert len(runs) == 2 + 4 + 8
+    top = {name for name, run in runs.items() if "mlflow.parentRunId" not in run.data.tags}
+    assert top == {name for name, run in runs.items() if run.data.tags.get("level") == "method"} == set(leading)
+    assert {name: runs[name].data.metrics for name in leading} == leading
+    assert runs["B/tsm"].data.tags["mlflow.parentRunId"] == runs["tsm"].info.run_id
+    assert runs["B/tsm/1"].data.tags["mlflow.parentRunId"] == runs["B/tsm"].info.run_id
+    assert runs["B/tsm"].data.metrics["regret.mean"] == 1.5
+
+
 def test_values_that_are_not_finite_are_counted_not_logged(tmp_path: Path) -> None:
     log_results("x", [result(seeds=0, good=1.0, bad=math.nan, worse=math.inf)], tags={}, root=tmp_path)
     (run,) = runs_of(tmp_path, "x")

@@ -88,17 +88,20 @@ def log_results(
     results: Sequence[MethodResult],
     *,
     tags: Mapping[str, str],
+    methods: Mapping[str, Mapping[str, float]] | None = None,
     root: Path | None = None,
     progress: bool = False,
 ) -> None:
     """Log a parent run per setting and method, named `setting/method`, with a child run per seed.
 
+    With `methods` there is one run per method at the top, tagged `level` = method, and the others lie below it.
     A value that is not finite is left out and counted in the run's tag `metrics.skipped`.
 
     Args:
         experiment: name of the experiment, made if missing.
         results: one entry per setting and method.
         tags: tags of every run: git commit, hashes of the data.
+        methods: method → the few values that its own run shows; every method of `results` is among them.
         root: the checkout, see `checkout`.
         progress: show a progress bar.
 
@@ -109,9 +112,18 @@ def log_results(
     with _explaining(uri), bar("logging to MLflow", len(results)) if progress else nullcontext(lambda: None) as advance:
         _check_sqlite(uri)
         client, experiment_id = _open(uri, experiment, checkout(root))
-        for result in results:
-            _log_method(client, experiment_id, result, tags)
-            advance()
+        for method, metrics in (methods or {}).items():
+            own = [result for result in results if result.method == method]
+            labels = {**tags, "method": method, "level": "method"}
+            params = own[0].params if own else {}
+            with _run(client, experiment_id, method, labels, metrics, params=params) as top:
+                for result in own:
+                    _log_method(client, experiment_id, result, {**tags, "mlflow.parentRunId": top})
+                    advance()
+        if methods is None:
+            for result in results:
+                _log_method(client, experiment_id, result, tags)
+                advance()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from mfcp.errors import DataError
-from mfcp.evaluation.compare import draw_blocks, headline, resample, summarise, t_interval
+from mfcp.evaluation.compare import draw_blocks, headline, leading, resample, summarise, t_interval
 from mfcp.evaluation.metrics import per_seed
 
 
@@ -174,6 +174,15 @@ def test_methods_on_different_rounds_are_refused():
     table, _ = rounds(0.8)
     with pytest.raises(DataError, match="evaluate all of them on the same"):
         resample(table.iloc[:-1], 50)
+
+
+def test_the_leading_numbers_of_a_method_say_how_much_and_how_surely():
+    summary = summarise(*rounds(0.5), bootstrap=200)
+    found, ratio = leading(summary)["other"], summary["pooled"]["other"]["vs_tsm"]
+    assert found["excess_vs_tsm"] == ratio["mean"]
+    assert found["excess_vs_tsm.low"] <= found["excess_vs_tsm"] <= found["excess_vs_tsm.high"]
+    assert found["excess_vs_tsm.p"] == ratio["p"]
+    assert found["penalised_excess"] == summary["pooled"]["other"]["penalised_excess"]["mean"]
 
 
 def test_the_headline_is_a_ratio_a_method():

@@ -84,7 +84,13 @@ def test_the_pipeline_end_to_end_twice(folder, capsys):
     client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
     experiment = client.get_experiment_by_name("mfcp")
     runs = client.search_runs([experiment.experiment_id], max_results=1000)
-    assert len(runs) == 2 * 2 * len(content["methods"]) * 3  # repeats x settings x methods x (parent + two seeds)
+    methods = len(content["methods"])
+    assert len(runs) == 2 * methods * (1 + 2 * 3)  # repeats × methods × (own + settings × (parent + two seeds))
+    tops = [run for run in runs if run.data.tags.get("level") == "method"]
+    assert sorted(run.info.run_name for run in tops) == sorted([*content["methods"]] * 2)
+    shown = next(run.data.metrics for run in tops if run.info.run_name == "mfcp_ad")
+    ratio = summary["pooled"]["mfcp_ad"]["vs_tsm"]
+    assert (shown["excess_vs_tsm"], shown["excess_vs_tsm.p"]) == pytest.approx((ratio["mean"], ratio["p"]))
     parent = next(r for r in runs if r.data.tags.get("mlflow.runName") == "A/mfcp_ad")
     expected = summary["A"]["mfcp_ad"]["penalised_excess"]["mean"]
     assert parent.data.metrics["penalised_excess.mean"] == pytest.approx(expected)

@@ -47,6 +47,23 @@ def headline(summary: Summary) -> dict[str, float]:
     return {label: round(float(own["vs_tsm"]["mean"]), 4) for label, own in whole.items() if "vs_tsm" in own}
 
 
+def leading(summary: Summary) -> dict[str, dict[str, float]]:
+    """Method → the few numbers that tell which one wins, by how much and how surely, over all settings.
+
+    `excess_vs_tsm` is the ratio of the penalised excess to the baseline's, with its interval and p-value; the others
+    are means.
+    """
+    whole = summary.get(POOLED) or next(iter(summary.values()))
+    result = {}
+    for label, own in whole.items():
+        ratio = own.get("vs_tsm", {})
+        names = {"mean": "excess_vs_tsm", "ci_low": "excess_vs_tsm.low", "ci_high": "excess_vs_tsm.high"}
+        numbers = {name: ratio.get(stat) for stat, name in (names | {"p": "excess_vs_tsm.p"}).items()}
+        means = {name: own[name]["mean"] for name in ("penalised_excess", "reliability", "utilization") if name in own}
+        result[label] = {name: float(value) for name, value in (numbers | means).items() if value is not None}
+    return result
+
+
 def table(sample: Resampled, seeds: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
     """Method → metric → numbers, see `summarise`.
 

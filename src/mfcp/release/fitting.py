@@ -21,6 +21,7 @@ from mfcp.data.pool.logged import logged_pool
 from mfcp.data.pool.splits import split_tasks
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError, MfcpError, SettingsError
+from mfcp.methods.base import FinetuneSettings
 from mfcp.methods.pretrain import Pretrained, PretrainSettings, epochs, pretrain
 from mfcp.predictors.calibration import calibrate
 from mfcp.release.known_tasks import KnownTasks
@@ -53,6 +54,9 @@ class ReleaseSettings(BaseModel):
         0.15, ge=0, lt=1, description="share of tasks, the newest, on which releases are compared; of fewer than 20, 0"
     )
     validation: float = Field(0.2, gt=0, lt=1, description="share of the others on which training stops and rules tune")
+    finetune: FinetuneSettings = Field(
+        FinetuneSettings(), description="as section `finetune`, whose trials leave releases alone"
+    )
 
 
 def fit_release(
@@ -73,7 +77,7 @@ def fit_release(
 
     Args:
         tables: the validated log.
-        settings: sections featurize (its encoder), matching, pretrain, finetune, evaluate, methods, release.
+        settings: sections featurize (its encoder), matching, pretrain, evaluate, methods, release.
         folder: where it is written, whole or not at all.
         data: what the log is called and its digest, kept with the release.
         advance: called `steps(settings)` times.
@@ -100,7 +104,9 @@ def _fit(tables: Tables, settings: Settings, folder: Path, data: dict[str, Any],
     study = Study.of_all_clusters(pool, PLATFORM, section.seed, split, encoded.Z, encoded.names, times)
     setting = _setting(study, settings)
     base = pretrain(setting, _needed(settings, method), advance=advance)
-    trained = _with_spread(method.fit(setting, base, settings.section("finetune"), advance=advance), base, setting)
+    trained = _with_spread(
+        method.fit(setting, base, settings.section("release").finetune, advance=advance), base, setting
+    )
     groups = len(np.unique(setting.group[seen]))
     trained = _on_newest(trained, setting, groups)
     scale = Scale.of(encoded.Z[None], train[None])
@@ -158,7 +164,7 @@ def replacing_release(folder: Path) -> Iterator[None]:
 def steps(settings: Settings) -> int:
     """How often `fit_release` calls `advance`."""
     method = _method(settings, settings.section("release"))
-    return 1 + epochs(_needed(settings, method)) + method.steps(settings.section("finetune"))
+    return 1 + epochs(_needed(settings, method)) + method.steps(settings.section("release").finetune)
 
 
 def facts_of(tables: Tables, pool: TaskPool, seen: Bools) -> dict[str, Any]:

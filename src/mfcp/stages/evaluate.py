@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from mfcp.errors import MfcpError
-from mfcp.evaluation.compare import Summary, headline, summarise
+from mfcp.evaluation.compare import Summary, headline, leading, summarise
 from mfcp.evaluation.metric_table import METRICS
 from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.files import replacing, write_json
@@ -44,11 +44,11 @@ def run(settings: Settings) -> None:
         all_rounds.to_parquet(path, index=False)
     write_json(REPORTS / "metrics.json", summary)
     write_json(REPORTS / "headline.json", headline(summary))
-    _track(_results(summary, all_seeds, models))
+    _track(_results(summary, all_seeds, models), summary)
 
 
 def _results(summary: Summary, seeds: pd.DataFrame, models: dict[str, dict[str, Trained]]) -> list[MethodResult]:
-    """The tracking store's view: a parent per setting and method, a child per seed, with its training curves."""
+    """The tracking store's view below each method: a run per setting, with a child per seed and its training curves."""
     results = []
     for key, own in seeds.groupby(["setting", "method"], sort=False):
         setting, method = map(str, key)
@@ -67,12 +67,13 @@ def _results(summary: Summary, seeds: pd.DataFrame, models: dict[str, dict[str, 
     return results
 
 
-def _track(results: list[MethodResult]) -> None:
+def _track(results: list[MethodResult], summary: Summary) -> None:
     """Log to MLflow; a store that is down costs the tracking, not the evaluation."""
     here = Path.cwd()
     outs = [str(VALID), str(FEATURES)]
     try:
-        log_results(EXPERIMENT, results, tags=git_tags(here) | dvc_hashes(here, outs), progress=True)
+        tags = git_tags(here) | dvc_hashes(here, outs)
+        log_results(EXPERIMENT, results, tags=tags, methods=leading(summary), progress=True)
     except MfcpError as error:
         print(f"warning: results are in {REPORTS}, but not in MLflow: {error}", file=sys.stderr)
 
