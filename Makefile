@@ -1,10 +1,10 @@
 # Every command of a checkout; `make` alone lists them. Needs Python 3.11 or newer, pip and make.
 #
 #   PYTHON=/some/python3.12 make run     builds .venv with that Python (default: the first suitable one found)
-#   PORT=5001 make ui                    another port
+#   MLFLOW_PORT=5001 make ui             another port; PREFECT_PORT for Prefect's server
 
 VENV := .venv
-PORT ?= 5000
+MLFLOW_PORT ?= 5000
 CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3.13 python3 python)
 
 # DVC starts stages as `python -m mfcp.stages.…`: that must be the environment's Python.
@@ -59,9 +59,9 @@ paper: $(VENV)/.ready ## the paper's tables and figures; goes on after a kill (D
 
 ui: $(VENV)/.ready ## MLflow's pages over mlruns/, on this machine only
 	@[ -e mlruns/mlflow.db ] || { echo "no tracked runs yet: 'make run' first" >&2; exit 1; }
-	@echo "MLflow: http://127.0.0.1:$(PORT)  (Ctrl-C ends it)"
+	@echo "MLflow: http://127.0.0.1:$(MLFLOW_PORT)  (Ctrl-C ends it)"
 	@echo "Which method wins: experiment mfcp, search  tags.level = 'method' , sort by excess_vs_tsm (below 1 is better)"
-	@MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --host 127.0.0.1 --port $(PORT) --workers 1
+	@MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --host 127.0.0.1 --port $(MLFLOW_PORT) --workers 1
 
 flow: $(VENV)/.ready ## run the pipeline once through Prefect, with a temporary server
 	@python -m flows.pipeline
@@ -70,7 +70,7 @@ schedule: $(VENV)/.ready ## Prefect server, the deployments of prefect.yaml and 
 	@python -m flows.service
 
 platform: $(VENV)/.ready ## a whole platform with simulated clusters, watched in the terminal and in Prefect's and MLflow's pages
-	@PORT=$(or $(PREFECT_PORT),4200) MLFLOW_PORT=$(PORT) python -m flows.loop
+	@python -m flows.loop
 
 lock: $(VENV)/.ready ## write requirements.lock from .venv (after an upgrade that passes `make test`)
 	@{ grep '^#' requirements.lock; \

@@ -125,8 +125,8 @@ def platform(
     Raises:
         MfcpError: a port is taken, or a service does not start; the message says where its log is.
     """
-    for wanted in (port, mlflow_port):
-        service.require_free(wanted)
+    service.require_free(port, service.PREFECT_PORT)
+    service.require_free(mlflow_port, service.MLFLOW_PORT)
     workspace.make_home(root, home)
     section: PlatformSettings = settings(home).section("platform")
     parts = services(root, home, variables(home, port, mlflow_port), section, port, mlflow_port)
@@ -213,9 +213,7 @@ def _round(row: dict[str, Any]) -> str:
 def main() -> None:
     """Run the platform of MFCP_HOME until Ctrl-C (`make platform`)."""
     root, home = Path.cwd(), home_folder()
-    port, mlflow_port = (
-        int(os.environ.get(name, usual)) for name, usual in (("PORT", "4200"), ("MLFLOW_PORT", "5000"))
-    )
+    port, mlflow_port = map(service.port_of, (service.PREFECT_PORT, service.MLFLOW_PORT))
 
     def say(text: str) -> None:
         print(f"{datetime.now():%H:%M:%S} {text}", flush=True)

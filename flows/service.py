@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from flows import guard
-from mfcp.errors import MfcpError, guarded
+from mfcp.errors import MfcpError, SettingsError, guarded
 from mfcp.telemetry import OFF
 
 HOST = "127.0.0.1"
 POOL = "mfcp"
 NIGHTLY = "nightly"
+PREFECT_PORT, MLFLOW_PORT = "PREFECT_PORT", "MLFLOW_PORT"
+USUAL_PORTS = {PREFECT_PORT: "4200", MLFLOW_PORT: "5000"}
 START_S = 180.0
 
 
@@ -42,7 +44,7 @@ def server(home: Path, port: int) -> Iterator[str]:
     Raises:
         MfcpError: the port is taken, or the server did not answer in time; the message says where its log is.
     """
-    require_free(port)
+    require_free(port, PREFECT_PORT)
     home.mkdir(parents=True, exist_ok=True)
     log = home / "server.log"
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
@@ -56,16 +58,28 @@ def server(home: Path, port: int) -> Iterator[str]:
         guard.stop(process)
 
 
-def require_free(port: int) -> None:
-    """Raise a MfcpError if something listens on this port already."""
+def require_free(port: int, variable: str) -> None:
+    """Raise a MfcpError if something listens on this port already; `variable` of the environment names another."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as error:
             raise MfcpError(
-                f"port {port} of {HOST}: {error.strerror}; choose another, for instance PORT={port + 1}"
+                f"port {port} of {HOST}: {error.strerror}; choose another, for instance {variable}={port + 1}"
             ) from None
+
+
+def port_of(variable: str) -> int:
+    """The port that a variable of the environment names, or the usual one of its server.
+
+    Raises:
+        SettingsError: it is no port.
+    """
+    text = os.environ.get(variable) or USUAL_PORTS[variable]
+    if not (text.isdecimal() and 0 < int(text) < 65536):
+        raise SettingsError(f"{variable}={text}: no port; give a number from 1 to 65535")
+    return int(text)
 
 
 def wait_for(url: str, process: subprocess.Popen[str], log: Path) -> None:
@@ -130,7 +144,7 @@ def main() -> None:
     """Serve the checkout in the working folder until Ctrl-C (`make schedule`)."""
     root = Path.cwd()
     home = Path(os.environ.get("PREFECT_HOME", ".prefect"))
-    port = int(os.environ.get("PORT", "4200"))
+    port = port_of(PREFECT_PORT)
     print("starting the Prefect server …", flush=True)
     with server(home, port):
         make_pool(root, home, port)

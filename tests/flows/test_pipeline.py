@@ -117,7 +117,10 @@ def test_a_terminated_run_ends_its_stage(prefect: Prefect, toy: Path) -> None:
 
 def test_a_port_in_use_is_a_clear_error(prefect: Prefect, tmp_path: Path) -> None:
     with (
-        pytest.raises(MfcpError, match=f"port {prefect.port} of .* in use; choose another"),
+        pytest.raises(
+            MfcpError,
+            match=f"port {prefect.port} of .* in use; choose another, for instance PREFECT_PORT={prefect.port + 1}",
+        ),
         service.server(tmp_path, prefect.port),
     ):
         pass
