@@ -1,5 +1,7 @@
 """`mfcp check` names bad rows and what is thin, and changes nothing."""
 
+import json
+
 import pandas as pd
 import pytest
 from platform_log import small_log
@@ -25,6 +27,26 @@ def test_bad_rows_and_misspelt_columns_are_named(tmp_path, capsys):
     assert "1 rows break the schema and are left out:" in said
     assert "runs row 4 (task0-a-3): duration_s is '-5.0', expected a number above 0 to 1e+09 s or empty" in said
     assert pd.read_csv(tmp_path / "bad.csv")["row"].tolist() == [4]
+
+
+def test_json_has_what_is_printed_and_every_bad_row(tmp_path, capsys):
+    log = small_log(25, runs=2)
+    log["runs"].loc[3:9, "duration_s"] = -5.0
+    log["runs"] = log["runs"].rename(columns={"started_at": "startedat"})
+    write_tables(log, tmp_path, format="csv")
+    assert check(tmp_path) == 0
+    printed = capsys.readouterr().out
+    assert check(tmp_path, "--json") == 0
+    out, warnings = capsys.readouterr()
+    found = json.loads(out)
+    assert "column 'startedat' is ignored" in warnings
+    assert [row["row"] for row in found["bad_rows"]] == list(range(4, 11))
+    assert found["rows"] == {"tasks": 25, "clusters": 3, "runs": len(log["runs"]) - 7}
+    assert [c["cluster_id"] for c in found["clusters"]] == ["a", "b", "c"]
+    assert sum(c["runs"] for c in found["clusters"]) == found["rows"]["runs"]
+    assert all(reason in printed for reason in found["too_thin"])
+    assert found["commands"]["release"] == {"works": True, "missing": []}
+    assert f"measured pairs: {found['measured_pairs']} of {found['possible_pairs']}" in printed
 
 
 def test_an_emulated_log_says_so_first(tmp_path, capsys):

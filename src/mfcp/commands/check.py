@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from mfcp.data.log.tables import Tables
     from mfcp.data.log.validation import Validated
     from mfcp.data.pool.coverage import Coverage
@@ -26,6 +31,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder in the log schema; `mfcp init` makes one")
     parser.add_argument("--quarantine", type=Path, metavar="FILE", help="write all rows that break a constraint (CSV)")
+    parser.add_argument("--json", action="store_true", help="the same as JSON, for programs")
     parser.set_defaults(run=run)
 
 
@@ -35,16 +41,65 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.data.pool.coverage import Coverage
     from mfcp.files import replacing
 
-    validated = read_log(options.folder, max_bad_share=1.0)
+    with redirect_stdout(sys.stderr) if options.json else nullcontext():  # warnings are no JSON
+        validated = read_log(options.folder, max_bad_share=1.0)
     if options.quarantine is not None:
         with replacing(options.quarantine) as path:
             validated.quarantine.to_csv(path, index=False, lineterminator="\n")
     tables, coverage = validated.tables, Coverage.of(validated.tables)
+    if options.json:
+        print(json.dumps(_record(options.folder, validated, coverage), indent=2))
+        return
     print(_heading(options.folder, tables))
     for part in (_rows(validated), _clusters(tables, coverage), _thin(tables, coverage)):
         if part:
             print("\n" + "\n".join(part))
     print("\n" + "\n".join(_commands(options.folder, tables, coverage)))
+
+
+def _record(folder: Path, validated: Validated, coverage: Coverage) -> dict[str, Any]:
+    """Everything that is printed, and every bad row."""
+    from mfcp.data.pool.logged import is_emulated
+
+    tables, least = validated.tables, _least()
+    stated = {name: int(tables["tasks"][name].notna().sum()) for name in _TOLD}
+    return {
+        "folder": str(folder),
+        "emulated": is_emulated(tables),
+        "rows": {name: len(tables[name]) for name in ("tasks", "clusters", "runs")},
+        "bad_rows": json.loads(_counted(validated).to_json(orient="records", default_handler=str)),
+        "clusters": [
+            {
+                "cluster_id": name,
+                "tasks": int(coverage.tasks[i]),
+                "runs": int(coverage.finished[i]),
+                "failed": int(coverage.finished[i] - coverage.succeeded[i]),
+                "median_runs_of_a_pair": float(coverage.runs[i]),
+            }
+            for i, name in enumerate(coverage.cluster_id)
+        ],
+        "measured_pairs": coverage.pairs[0],
+        "possible_pairs": coverage.pairs[1],
+        "tasks_on_two_clusters": coverage.shared,
+        "tasks_that_state": stated,
+        "too_thin": _reasons(tables, coverage),
+        "commands": {
+            name: {"works": not (lacks := coverage.missing(n)), "missing": lacks} for name, n in least.items()
+        },
+    }
+
+
+def _least() -> dict[str, int]:
+    """Command → how many tasks it needs."""
+    from mfcp.data.pool.coverage import BENCHMARK_TASKS, RELEASE_TASKS
+
+    return {"benchmark": BENCHMARK_TASKS, "release": RELEASE_TASKS}
+
+
+def _counted(validated: Validated) -> pd.DataFrame:
+    """The bad rows of the quarantine, without those that stand there as examples."""
+    bad = validated.quarantine
+    return bad[~bad["constraint"].isin(("no_success", "example"))]
 
 
 def _heading(folder: Path, tables: Tables) -> str:
@@ -59,10 +114,9 @@ def _heading(folder: Path, tables: Tables) -> str:
 
 def _rows(validated: Validated) -> list[str]:
     """Bad rows with examples."""
-    bad = validated.quarantine
-    if bad.empty:
+    if validated.quarantine.empty:
         return ["Every row follows the schema."]
-    counted = bad[~bad["constraint"].isin(("no_success", "example"))]
+    counted = _counted(validated)
     lines = []
     if len(counted):
         lines.append(f"{len(counted.drop_duplicates(['table', 'row']))} rows break the schema and are left out:")
@@ -98,6 +152,12 @@ def _clusters(tables: Tables, coverage: Coverage) -> list[str]:
 
 
 def _thin(tables: Tables, coverage: Coverage) -> list[str]:
+    """What is missing or little, as it is printed."""
+    reasons = _reasons(tables, coverage)
+    return ["too thin:", *(f"  - {reason}" for reason in reasons)] if reasons else ["Nothing is too thin."]
+
+
+def _reasons(tables: Tables, coverage: Coverage) -> list[str]:
     """What is missing or little, each with what it costs."""
     lines = []
     if not coverage.failures:
@@ -115,18 +175,16 @@ def _thin(tables: Tables, coverage: Coverage) -> list[str]:
         )
     if 0 < coverage.shared < 20:
         lines.append(f"only {coverage.shared} tasks: wide intervals, and none is kept back to compare releases on")
-    return ["too thin:", *(f"  - {line}" for line in lines)] if lines else ["Nothing is too thin."]
+    return lines
 
 
 def _commands(folder: Path, tables: Tables, coverage: Coverage) -> list[str]:
     """What each command could do."""
-    from mfcp.data.pool.coverage import BENCHMARK_TASKS, RELEASE_TASKS
-
     lines = ["what works:"]
-    for command, least, out in (("benchmark", BENCHMARK_TASKS, "results"), ("release", RELEASE_TASKS, "my-release")):
+    for (command, least), out in zip(_least().items(), ("results", "my-release"), strict=True):
         missing = coverage.missing(least)
         verdict = f"no: {'; '.join(missing)}" if missing else "yes"
         lines.append(f"  mfcp {command} --data {folder} --out {out}\n    {verdict}")
-    if not coverage.missing(RELEASE_TASKS):
+    if not coverage.missing(_least()["release"]):
         lines.append("  mfcp match --model my-release --tasks FILE\n    after the release")
     return lines
