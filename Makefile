@@ -60,7 +60,8 @@ paper: $(VENV)/.ready ## the paper's tables and figures; goes on after a kill (D
 ui: $(VENV)/.ready ## MLflow's pages over mlruns/, on this machine only
 	@[ -e mlruns/mlflow.db ] || { echo "no tracked runs yet: 'make run' first" >&2; exit 1; }
 	@echo "MLflow: http://127.0.0.1:$(MLFLOW_PORT)  (Ctrl-C ends it)"
-	@echo "Which method wins: experiment mfcp, search  tags.level = 'method' , sort by excess_vs_tsm (below 1 is better)"
+	@echo "Which method wins (excess_vs_tsm, below 1 is better):"
+	@python -c "from mfcp.tracking import methods_page; print('http://127.0.0.1:$(MLFLOW_PORT)' + methods_page('mfcp'))"
 	@MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --host 127.0.0.1 --port $(MLFLOW_PORT) --workers 1
 
 flow: $(VENV)/.ready ## run the pipeline once through Prefect, with a temporary server

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -23,6 +24,7 @@ from mfcp.tracking import (
     git_tags,
     log_points,
     log_results,
+    methods_page,
     tracking_uri,
 )
 
@@ -75,6 +77,8 @@ def test_parent_per_method_and_child_per_seed(tmp_path: Path) -> None:
 
 
 def test_a_method_is_one_run_at_the_top_with_its_settings_and_seeds_below(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
     given = [result(setting, method) for setting in "AB" for method in ("tsm", "mfcp_ad")]
     leading = {"tsm": {"excess_vs_tsm": 1.0}, "mfcp_ad": {"excess_vs_tsm": 0.6, "excess_vs_tsm.p": 0.001}}
     log_results("x", given, tags={"git.commit": "abc"}, methods=leading, root=tmp_path)
@@ -86,6 +90,16 @@ def test_a_method_is_one_run_at_the_top_with_its_settings_and_seeds_below(tmp_pa
     assert runs["B/tsm"].data.tags["mlflow.parentRunId"] == runs["tsm"].info.run_id
     assert runs["B/tsm/1"].data.tags["mlflow.parentRunId"] == runs["B/tsm"].info.run_id
     assert runs["B/tsm"].data.metrics["regret.mean"] == 1.5
+
+    where, _, query = methods_page("x", tmp_path).partition("?")
+    assert where == f"/#/experiments/{runs['tsm'].info.experiment_id}/runs"
+    view = parse_qs(query)
+    key = view["orderByKey"][0]
+    shown = MlflowClient(tracking_uri(tmp_path)).search_runs(
+        [runs["tsm"].info.experiment_id], view["searchFilter"][0], order_by=[f"{key} ASC"]
+    )
+    assert [run.info.run_name for run in shown] == ["mfcp_ad", "tsm"]
+    assert methods_page("other", tmp_path) == "/#/experiments"
 
 
 def test_values_that_are_not_finite_are_counted_not_logged(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 import yaml
 
@@ -124,6 +125,25 @@ def log_results(
             for result in results:
                 _log_method(client, experiment_id, result, tags)
                 advance()
+
+
+def methods_page(experiment: str, root: Path | None = None) -> str:
+    """The part of an address, behind MLflow's own, of the page that compares the methods of an experiment.
+
+    Best first by `excess_vs_tsm`, a chart for each of the few values. The list of experiments where there is none yet.
+
+    Args:
+        experiment: name of the experiment, whose runs were logged with `methods`.
+        root: the checkout, see `checkout`.
+    """
+    with closing(sqlite3.connect(checkout(root) / STORE)) as connection:
+        found = connection.execute("SELECT experiment_id FROM experiments WHERE name = ?", (experiment,)).fetchone()
+    if found is None:
+        return "/#/experiments"
+    view = {"searchFilter": "tags.level = 'method'", "orderByKey": "metrics.`excess_vs_tsm`", "orderByAsc": "true"}
+    return f"/#/experiments/{found[0]}/runs?" + urlencode(
+        view | {"startTime": "ALL", "compareRunsMode": "CHART"}, quote_via=quote
+    )
 
 
 @dataclass(frozen=True)
