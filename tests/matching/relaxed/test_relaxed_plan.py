@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matching.instances import relative_kkt, rounds
 
-from mfcp.errors import SettingsError
+from mfcp.errors import DataError, SettingsError
 from mfcp.matching import MatchingProblem, relaxed_matching, relaxed_solution, solve
 from mfcp.matching.relaxed.objective import relaxed_objective, relaxed_regret
 
@@ -150,6 +150,11 @@ def test_default_weights_are_in_units_of_the_makespan():
     masked = relaxed_matching(T, A, 0.1, allowed=allowed)
     assert torch.allclose(masked, relaxed_matching(T, A, 0.1, *weights, allowed=allowed))
     assert relaxed_matching(0 * T, A, gamma).isfinite().all()  # a round without work has no scale
+    for bad, message in ((T[0, 0], "shape"), (-T, r"T\[0, 0\] = -"), (T.long(), "int64"), (T[:, :2], "but A has")):
+        with pytest.raises(DataError, match=message):
+            relaxed_matching(bad, A, gamma)
+    with pytest.raises(DataError, match="allowed must be boolean"):
+        relaxed_matching(T, A, gamma, allowed=torch.ones(T.shape))
     with pytest.raises(SettingsError, match="lam and tau not given"):
         relaxed_matching(T, A, gamma, 5.0)
 

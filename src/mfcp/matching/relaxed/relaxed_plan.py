@@ -58,6 +58,7 @@ def relaxed_matching(
 
 def plan_in_units(T: Tensor, A: Tensor, gamma: Tensor | float, **options: Any) -> RelaxedSolution:
     """`relaxed_solution` at the default weights, with T and all prices in units of each round's balanced makespan."""
+    relaxed_problem(T, A, gamma, BETA, LAM, TAU, options.get("allowed"), options.get("speedup"))  # errors in seconds
     unit = balanced_makespan(T, options.get("allowed"))[..., None, None]
     return relaxed_solution(T / unit, A, gamma, BETA, LAM, TAU, **options)
 
