@@ -49,7 +49,7 @@ def test_what_is_imported_is_declared() -> None:
 
 
 def test_the_library_runs_without_its_extras(tmp_path: Path) -> None:
-    """The README's page for a training loop, where nothing is to be found but what `pip install mfcp` brings."""
+    """The page for a training loop, where nothing is to be found but what `pip install mfcp` brings."""
     page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     program = "\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
     absent = f"import sys\nfor name in {sorted(errors.EXTRAS)}: sys.modules[name] = None\n"

@@ -62,7 +62,6 @@ def _record(folder: Path, validated: Validated, coverage: Coverage) -> dict[str,
     from mfcp.data.pool.logged import is_emulated
 
     tables, least = validated.tables, _least()
-    stated = {name: int(tables["tasks"][name].notna().sum()) for name in _TOLD}
     return {
         "folder": str(folder),
         "emulated": is_emulated(tables),
@@ -81,12 +80,17 @@ def _record(folder: Path, validated: Validated, coverage: Coverage) -> dict[str,
         "measured_pairs": coverage.pairs[0],
         "possible_pairs": coverage.pairs[1],
         "tasks_on_two_clusters": coverage.shared,
-        "tasks_that_state": stated,
+        "tasks_that_state": _stated(tables),
         "too_thin": _reasons(tables, coverage),
         "commands": {
             name: {"works": not (lacks := coverage.missing(n)), "missing": lacks} for name, n in least.items()
         },
     }
+
+
+def _stated(tables: Tables) -> dict[str, int]:
+    """Column → how many tasks state it."""
+    return {name: int(tables["tasks"][name].notna().sum()) for name in _TOLD}
 
 
 def _least() -> dict[str, int]:
@@ -141,9 +145,7 @@ def _clusters(tables: Tables, coverage: Coverage) -> list[str]:
     if len(coverage.cluster_id) > _CLUSTERS:
         lines.append(f"and {len(coverage.cluster_id) - _CLUSTERS} more clusters")
     known, possible = coverage.pairs
-    filled = [
-        f"{name} {int(tables['tasks'][name].notna().sum())}" for name in _TOLD if tables["tasks"][name].notna().any()
-    ]
+    filled = [f"{name} {count}" for name, count in _stated(tables).items() if count]
     return [
         *lines,
         f"measured pairs: {known} of {possible}; tasks on two clusters or more: {coverage.shared}",

@@ -43,8 +43,7 @@ def summarise(rounds: pd.DataFrame, seeds: pd.DataFrame, *, bootstrap: int) -> S
 
 def headline(summary: Summary) -> dict[str, float]:
     """Method → ratio of its penalised excess to that of the baseline, over all settings: what fits one line."""
-    whole = summary.get(POOLED) or next(iter(summary.values()))
-    return {label: round(float(own["vs_tsm"]["mean"]), 4) for label, own in whole.items() if "vs_tsm" in own}
+    return {label: round(float(own["vs_tsm"]["mean"]), 4) for label, own in _whole(summary).items() if "vs_tsm" in own}
 
 
 def leading(summary: Summary) -> dict[str, dict[str, float]]:
@@ -53,15 +52,19 @@ def leading(summary: Summary) -> dict[str, dict[str, float]]:
     `excess_vs_tsm` is the ratio of the penalised excess to the baseline's, with its interval and p-value; the others
     are means.
     """
-    whole = summary.get(POOLED) or next(iter(summary.values()))
+    stats = {"mean": "", "ci_low": ".low", "ci_high": ".high", "p": ".p"}
     result = {}
-    for label, own in whole.items():
+    for label, own in _whole(summary).items():
         ratio = own.get("vs_tsm", {})
-        names = {"mean": "excess_vs_tsm", "ci_low": "excess_vs_tsm.low", "ci_high": "excess_vs_tsm.high"}
-        numbers = {name: ratio.get(stat) for stat, name in (names | {"p": "excess_vs_tsm.p"}).items()}
+        numbers = {f"excess_vs_tsm{end}": ratio[stat] for stat, end in stats.items() if ratio.get(stat) is not None}
         means = {name: own[name]["mean"] for name in ("penalised_excess", "reliability", "utilization") if name in own}
-        result[label] = {name: float(value) for name, value in (numbers | means).items() if value is not None}
+        result[label] = {name: float(value) for name, value in (numbers | means).items()}
     return result
+
+
+def _whole(summary: Summary) -> dict[str, dict[str, dict[str, Any]]]:
+    """Method → metrics over all settings, or of the only one."""
+    return summary.get(POOLED) or next(iter(summary.values()))
 
 
 def table(sample: Resampled, seeds: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
