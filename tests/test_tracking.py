@@ -102,6 +102,14 @@ def test_a_method_is_one_run_at_the_top_with_its_settings_and_seeds_below(tmp_pa
     assert methods_page("other", tmp_path) == "/#/experiments"
 
 
+@pytest.mark.parametrize("content", [b"", b"no database at all"])
+def test_a_store_that_cannot_be_read_has_no_page_of_methods(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "mlruns").mkdir()
+    (tmp_path / tracking.STORE).write_bytes(content)
+    assert methods_page("x", tmp_path) == "/#/experiments"
+    assert (tmp_path / tracking.STORE).read_bytes() == content
+
+
 def test_values_that_are_not_finite_are_counted_not_logged(tmp_path: Path) -> None:
     log_results("x", [result(seeds=0, good=1.0, bad=math.nan, worse=math.inf)], tags={}, root=tmp_path)
     (run,) = runs_of(tmp_path, "x")

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,13 +130,15 @@ def log_results(
 def methods_page(experiment: str, root: Path | None = None) -> str:
     """The part of an address, behind MLflow's own, of the page that compares the methods of an experiment.
 
-    Best first by `excess_vs_tsm`, a chart for each of the few values. The list of experiments where there is none yet.
+    Best first by `excess_vs_tsm`, a chart for each of the few values. The list of experiments where there is none yet,
+    or where the store cannot be read: MLflow's server then says why.
 
     Args:
         experiment: name of the experiment, whose runs were logged with `methods`.
         root: the checkout, see `checkout`.
     """
-    with closing(sqlite3.connect(checkout(root) / STORE)) as connection:
+    found = None
+    with closing(sqlite3.connect(checkout(root) / STORE)) as connection, suppress(sqlite3.Error):
         found = connection.execute("SELECT experiment_id FROM experiments WHERE name = ?", (experiment,)).fetchone()
     if found is None:
         return "/#/experiments"
