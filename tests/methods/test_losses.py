@@ -131,8 +131,16 @@ def test_mistakes_are_named() -> None:
     wide = torch.ones(1, 10, 6)
     with pytest.raises(SettingsError, match=r"all 10\^6 plans.*DecisionLoss"):
         mfcp.SurrogateLoss(gamma=GAMMA)(wide, wide, wide, wide)
-    with pytest.raises(DataError, match="finite time"):
-        mfcp.DecisionLoss(GAMMA)(T_hat * torch.nan, A_hat, T, A)
+    for loss in (mfcp.DecisionLoss(GAMMA), mfcp.SurrogateLoss(gamma=GAMMA)):
+        with pytest.raises(DataError, match="finite time"):
+            loss(T_hat * torch.nan, A_hat, T, A)
+        with pytest.raises(DataError, match=r"probability in \[0, 1\]"):
+            loss(T_hat, A_hat + 1, T, A)
+        with pytest.raises(DataError, match=r"\[0, 0\]|cluster 0"):
+            loss(T_hat, A_hat, -T, A)
+        loss.gamma = 1.5
+        with pytest.raises(DataError, match="gamma must"):
+            loss(T_hat, A_hat, T, A)
 
 
 class Linear(nn.Module):

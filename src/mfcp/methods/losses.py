@@ -17,6 +17,7 @@ from mfcp.matching.planning import quick, solve_or_fall_back
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import PRICE
 from mfcp.matching.relaxed.gradients import Gradient, Randomness
+from mfcp.matching.relaxed.objective import BETA, LAM, TAU, relaxed_problem
 from mfcp.matching.relaxed.relaxed_plan import plan_in_units
 from mfcp.matching.speedup import SpeedUp
 from mfcp.methods.surrogates import Choice, PlanCosts, PlanLoss
@@ -78,7 +79,8 @@ class DecisionLoss(nn.Module):
             DataError: shapes that differ; times or probabilities that are none.
         """
         T, A = _labels(T_hat, A_hat, T, A, allowed)
-        fastest = solve_or_fall_back(problem := _problem(T, A, self.gamma, allowed), quick(problem)).makespan
+        problem = _problem(T, A, self.gamma, allowed)
+        fastest = solve_or_fall_back(problem, quick(problem)).makespan
         solution = plan_in_units(
             T_hat, A_hat, self.gamma, allowed=allowed, gradient=self.gradient, generator=self.generator
         )
@@ -134,6 +136,10 @@ class SurrogateLoss(nn.Module):
                 f"SurrogateLoss looks at all {M}^{N} plans of a round, at most {MOST_PLANS}; "
                 "train on smaller rounds, or by DecisionLoss"
             )
+        for times, shares in ((T_hat, A_hat), (T, A)):
+            relaxed_problem(
+                times.detach(), shares.detach(), self.gamma, BETA, LAM, TAU, allowed
+            )  # refuses what is none
         pairs = (1, -1, M, N)  # one seed
         exists = torch.ones(T.shape, dtype=torch.bool) if allowed is None else allowed.expand(T.shape)
         T_hat, A_hat, true_T, true_A, exists = (x.reshape(pairs) for x in (T_hat, A_hat, T, A, exists))
