@@ -11,14 +11,14 @@ from mfcp.rules.expected_cost import ExpectedCost, moments_of
 PRICE = 4.0
 
 
-def belief(clusters=4, tasks=7, seed=0, spread=0.3, gamma=0.92, zeta=None):
+def belief(clusters=4, tasks=7, seed=0, spread=0.3, gamma=0.92, zeta=None, backlog=None):
     rng = np.random.default_rng(seed)
     shape = (1, clusters, tasks)
     T = rng.lognormal(6, 0.5, (1, 1, tasks)) * rng.lognormal(0, 0.4, shape)
     allowed = rng.random(shape) < 0.85
     allowed[:, 0] = True
     sd, a_sd = np.full(shape, spread), np.full(shape, spread / 10)
-    return Belief(T, rng.uniform(0.8, 1, shape), sd, sd, a_sd, np.array([gamma]), allowed, zeta)
+    return Belief(T, rng.uniform(0.8, 1, shape), sd, sd, a_sd, np.array([gamma]), allowed, zeta, backlog=backlog)
 
 
 def planned(believed):
@@ -39,7 +39,13 @@ def cost(believed, plan, unit):
     moments = moments_of(believed, 0.0)
     own = [plan == i for i in range(believed.T.shape[1])]
     factor = [1.0 if believed.zeta is None else believed.zeta[i, mine.sum()] for i, mine in enumerate(own)]
-    loads = [f * moments.time[0, i, mine].sum() for i, (f, mine) in enumerate(zip(factor, own, strict=True))]
+    waits = [
+        0.0 if believed.backlog is None or not mine.any() else believed.backlog[0, i] for i, mine in enumerate(own)
+    ]
+    loads = [
+        wait + f * moments.time[0, i, mine].sum()
+        for i, (f, mine, wait) in enumerate(zip(factor, own, waits, strict=True))
+    ]
     spread = [
         f**2 * moments.time_variance[0, i, mine].sum() for i, (f, mine) in enumerate(zip(factor, own, strict=True))
     ]
@@ -54,7 +60,7 @@ def cost(believed, plan, unit):
 
 def unit_of(believed, plan):
     point = moments_of(believed, 0.0).point()
-    return float(makespan(plan, point.T[0], point.zeta))
+    return float(makespan(plan, point.T[0], point.zeta, None if point.backlog is None else point.backlog[0]))
 
 
 def moved(plan, task, cluster):

@@ -1,11 +1,13 @@
 """Expected-cost matching against Monte Carlo, against certainty, and local search against enumeration."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from matching.uncertain import cost_of, curve, moments
 
+from mfcp.matching import expected
 from mfcp.matching.expected import (
     Moments,
     cost_bound,
@@ -14,7 +16,7 @@ from mfcp.matching.expected import (
     least_expected_makespan,
 )
 from mfcp.matching.planning import solve, solve_or_fall_back
-from mfcp.matching.problem import MatchingProblem
+from mfcp.matching.problem import MatchingProblem, makespan
 from mfcp.matching.regret import penalised_cost
 
 
@@ -38,6 +40,39 @@ def test_over_draws_from_the_belief_it_costs_less_than_the_point_plan():
         costs.append([penalised_cost(p, drawn, price=4.0, unit=point.makespan) for p in (chosen, point.assignment)])
     own, other = np.mean(costs, axis=(0, 2))
     assert own < 0.97 * other
+
+
+@pytest.mark.parametrize("zeta", [None, curve(3, 7)])
+def test_a_backlog_delays_every_cluster_that_has_a_task(zeta):
+    """The search, which has no bound to stop at, against every plan of 3^7 scored by another formula and one by one."""
+    m = moments(rounds=12, tasks=7, zeta=zeta, backlog=1.5)
+    unit = solve_or_fall_back(m.point()).makespan
+    every = np.array(list(itertools.product(range(3), repeat=7)))
+    allowed = [m.allowed[b][every, np.arange(7)].all(axis=1) for b in range(12)]
+    costs = np.stack([cost_of(m, np.broadcast_to(plan, (12, 7)), unit) for plan in every], axis=1)
+    least = np.where(allowed, costs, np.inf).min(axis=1)
+    found = expected._improved(m, solve_or_fall_back(m.point()).assignment, unit, np.full(12, 4.0), None)
+    np.testing.assert_allclose(found[1], cost_of(m, found[0], unit), rtol=1e-12)
+    assert (found[1] >= least - 1e-12).all()
+    assert np.isclose(found[1], least, rtol=1e-9).mean() > 0.9
+    np.testing.assert_allclose(expected_plans(m, price=4.0).cost, least, rtol=1e-9)
+    plan = expected_plans(m, price=4.0).assignment
+    span = makespan(plan, np.where(m.allowed, m.time, 1.0), zeta, m.backlog)
+    certain = replace(m, time_variance=0 * m.time, reliability_variance=0 * m.time, gamma=np.zeros(12))
+    np.testing.assert_allclose(cost_of(certain, plan, np.ones(12)), span, rtol=1e-9)
+
+
+@pytest.mark.parametrize("tasks", [6, 40, 250])
+def test_no_backlog_is_a_backlog_of_zero_and_a_huge_one_closes_a_cluster(tasks):
+    m = moments(rounds=3, clusters=4, tasks=tasks)
+    without, none = expected_plans(m, price=4.0), expected_plans(replace(m, backlog=np.zeros((3, 4))), price=4.0)
+    np.testing.assert_allclose(none.cost, without.cost, rtol=0.02)  # other engines give the plans to start from
+    busy = replace(m, backlog=np.array([[0.0, 1e6, 0.0, 0.0]]).repeat(3, axis=0))
+    closed = m.allowed.copy()
+    closed[:, 1] = False
+    plan, shut = expected_plans(busy, price=4.0), expected_plans(replace(m, allowed=closed), price=4.0)
+    assert not (plan.assignment == 1).any()
+    np.testing.assert_allclose(plan.cost * plan.unit, shut.cost * shut.unit, rtol=0.05)
 
 
 @pytest.mark.parametrize("zeta", [None, curve(3, 20)])

@@ -9,7 +9,7 @@ from mfcp.matching.expected import (
 from mfcp.matching.speedup import SpeedUp
 
 
-def moments(seed=0, rounds=20, clusters=3, tasks=5, spread=0.3, zeta=None):
+def moments(seed=0, rounds=20, clusters=3, tasks=5, spread=0.3, zeta=None, backlog=0.0):
     rng = np.random.default_rng(seed)
     shape = (rounds, clusters, tasks)
     time = rng.lognormal(size=shape)
@@ -23,6 +23,7 @@ def moments(seed=0, rounds=20, clusters=3, tasks=5, spread=0.3, zeta=None):
         gamma=np.full(rounds, 0.85),
         allowed=allowed,
         zeta=zeta,
+        backlog=backlog * rng.lognormal(size=shape[:2]) if backlog else None,
     )
 
 

@@ -1,9 +1,10 @@
 """Decisions of a release: its rule's plan, with a valid bound."""
 
+import numpy as np
 import pytest
 from platform_log import CLUSTERS, small_log, small_release
 
-from mfcp.errors import DataError
+from mfcp.errors import DataError, SettingsError
 from mfcp.matching import MatchingProblem, solve
 from mfcp.matching.problem import makespan, reliability
 from mfcp.release.decision import decide
@@ -62,6 +63,42 @@ def test_a_gamma_out_of_reach_is_said_and_every_task_still_has_a_cluster(release
     decision = decide(release, unseen(6), gamma=0.9999)
     assert decision.status == "short"
     assert set(decision.cluster_id) <= set(CLUSTERS)
+
+
+@pytest.mark.parametrize("engine", ["auto", "dual"])
+def test_a_backlog_counts_on_the_clusters_that_get_tasks(release, engine):
+    tables = unseen(6)
+    free = decide(release, tables, engine=engine)
+    busiest = max(CLUSTERS, key=free.cluster_id.count)
+    busy = decide(release, tables, engine=engine, backlog={busiest: 10 * free.makespan})
+    assert busiest not in busy.cluster_id
+    assert busy.makespan < 10 * free.makespan
+    some = decide(release, tables, engine=engine, backlog=dict.fromkeys(CLUSTERS, 100.0))
+    T, A = (values[0] for values in (some.belief.problem().T, some.belief.problem().A))
+    at = min(some.gamma, some.mean_reliability)
+    best = solve(MatchingProblem(T, A, at, backlog=np.full(3, 100.0)), "enumerate").makespan
+    assert some.lower_bound <= best * (1 + 1e-9)
+    assert some.makespan == pytest.approx(makespan(some.assignment, T, None, np.full(3, 100.0)))
+
+
+def test_a_price_of_nothing_buys_no_reliability(release):
+    dear, cheap = (decide(release, unseen(12), gamma=0.97, price=price) for price in (1000.0, 0.0))
+    assert cheap.makespan <= dear.makespan
+    assert cheap.mean_reliability <= dear.mean_reliability
+    assert (cheap.price, dear.price) == (0.0, 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"price": -1.0}, "price: expected a finite number, at least 0, got -1.0"),
+        ({"price": float("nan")}, "price: expected a finite number"),
+        ({"backlog": {"b": float("inf")}}, "backlog of b: expected a finite number, at least 0, got inf"),
+    ],
+)
+def test_amounts_that_are_none_are_refused(release, asked, told):
+    with pytest.raises(SettingsError, match=told):
+        decide(release, unseen(6), **asked)
 
 
 def test_only_clusters_at_hand_are_used(release):

@@ -158,7 +158,7 @@ def _explanations(release: Release, decision: Decision, tasks: list[str] | None)
         decision.assignment,
         task_id=decision.task_id,
         cluster_id=decision.clusters,
-        price=release.price,
+        price=decision.price,
         tasks=tasks,
     )
 

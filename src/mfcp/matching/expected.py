@@ -35,6 +35,7 @@ class Moments:
         gamma: (B,) least mean reliability.
         allowed: (B, M, N).
         zeta: (M, N + 1) factors of parallel execution or None.
+        backlog: (B, M) seconds for which a cluster is busy before it can start, or None.
     """
 
     time: Floats
@@ -44,6 +45,7 @@ class Moments:
     gamma: Floats
     allowed: Bools
     zeta: Floats | None = None
+    backlog: Floats | None = None
 
     def point(self) -> MatchingProblem:
         """The problem that takes the means for the truth."""
@@ -53,6 +55,7 @@ class Moments:
             np.clip(self.gamma, 0.0, 1.0),
             self.allowed,
             self.zeta,
+            backlog=self.backlog,
         )
 
     def take(self, part: slice) -> Moments:
@@ -65,6 +68,7 @@ class Moments:
             self.gamma[part],
             self.allowed[part],
             self.zeta,
+            None if self.backlog is None else self.backlog[part],
         )
 
 
@@ -220,11 +224,13 @@ def _improved(
     return plan, cost, held
 
 
-def kernel_inputs(moments: Moments) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """What `kernels.expected_cost` takes: times, their variances, reliabilities and theirs, each (B, N, M), and zeta.
+def kernel_inputs(moments: Moments) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
+    """What `kernels.expected_cost` takes: times, their variances, reliabilities and theirs; zeta; backlog.
 
-    Where a pair is not allowed the time is inf and the rest 0; zeta is (0, 0) where there is none.
+    The first four are (B, N, M); where a pair is not allowed the time is inf and the rest 0. zeta is (0, 0) where there
+    is none; backlog is (B, M).
     """
+    backlog = 0.0 if moments.backlog is None else moments.backlog
     allowed = np.broadcast_to(moments.allowed, moments.time.shape).swapaxes(1, 2)
 
     def turned(values: Floats, shut: float) -> Floats:
@@ -236,6 +242,7 @@ def kernel_inputs(moments: Moments) -> tuple[Floats, Floats, Floats, Floats, Flo
         turned(moments.reliability, 0.0),
         turned(moments.reliability_variance, 0.0),
         np.zeros((0, 0)) if moments.zeta is None else np.ascontiguousarray(moments.zeta),
+        np.zeros(moments.time.shape[:2]) + backlog,
     )
 
 
@@ -269,6 +276,8 @@ def _score(totals: list[Floats], moments: Moments, unit: Floats, quantile: float
     if moments.zeta is not None:
         factor = np.stack([moments.zeta[i][count[:, i].astype(np.int64)] for i in range(count.shape[1])], axis=1)
         mean, variance = mean * factor, variance * factor**2
+    if moments.backlog is not None:
+        mean = mean + np.where(count > 0, moments.backlog[:, :, None], 0.0)
     u, variance_of_u = reliable.sum(axis=1) / tasks, reliable_variance.sum(axis=1) / tasks**2
     gamma = moments.gamma[:, None]
     if quantile is None:

@@ -116,7 +116,7 @@ def quick(problem: MatchingProblem) -> str | dict[str, Any]:
     """A fast engine, for plans to start from and makespans to measure in: exact where plans are few."""
     if few_plans(problem):
         return "auto"
-    return _QUICK_SEARCH if problem.tasks <= QUICK_TASKS else _QUICK_DUAL
+    return _QUICK_SEARCH if problem.tasks <= QUICK_TASKS and not problem.extended else _QUICK_DUAL
 
 
 def _verify(problem: MatchingProblem, plans: Ints, engine: str, *, soft: bool) -> None:

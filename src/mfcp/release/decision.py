@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ class Decision:
         status: "optimal" where makespan and bound agree, "feasible", or "short" where the plan is predicted to miss
             gamma.
         rule: what chose the plan: the release's rule, or an engine.
+        price: of a unit of missing reliability, in makespans.
         took_s: seconds for prediction, plan and bound.
         version, data: of the release.
         provenance: see `Release.provenance`.
@@ -55,6 +56,7 @@ class Decision:
     gamma: float | None
     status: str
     rule: str
+    price: float
     took_s: float
     version: str
     data: dict[str, Any]
@@ -116,6 +118,8 @@ def decide(
     clusters: Collection[str] | None = None,
     engine: str = "auto",
     time_limit: float = 2.0,
+    price: float | None = None,
+    backlog: Mapping[str, float] | None = None,
 ) -> Decision:
     """Predict and match one round.
 
@@ -126,23 +130,23 @@ def decide(
         clusters: those at hand; None takes all that the release knows. Unknown ones are left out.
         engine: "auto" for the release's rule, else an engine that takes the predictions for the truth.
         time_limit: seconds for the bound, or the engine.
+        price: of a unit of missing reliability, in makespans; None takes the release's own.
+        backlog: cluster → seconds for which it is busy before it can start; 0 where none is named.
 
     Raises:
         DataError: no task, or no cluster at hand that the release knows.
-        SettingsError: unknown engine, or gamma outside [0, 1].
+        SettingsError: unknown engine, gamma outside [0, 1], or a price or a backlog that is not finite or below 0.
     """
     begin = time.perf_counter()
     belief, names = _at_hand(release, release.predict(tables), clusters)
-    if gamma is not None and not 0 <= gamma <= 1:
-        raise SettingsError(f"gamma: expected a mean reliability in [0, 1], got {gamma}")
-    if gamma is not None and release.reliability_known:
-        belief = replace(belief, gamma=np.array([float(gamma)]))
+    belief = _under(belief, names, gamma, backlog or {})
+    price = release.price if price is None else _amount("price", price)
     problem, rule = belief.problem(), release.trained.method.rule
     if engine == "auto":
-        plan = rule.plan(belief, parameter=float(release.trained.parameter[0]), price=release.price)
+        plan = rule.plan(belief, parameter=float(release.trained.parameter[0]), price=price)
     else:
         plan = solve_or_fall_back(problem, engine, time_limit=time_limit).assignment
-    ends, reached = float(makespan(plan, problem.T)[0]), float(reliability(plan, problem.A)[0])
+    ends, reached = float(makespan(plan, problem.T, backlog=problem.backlog)[0]), float(reliability(plan, problem.A)[0])
     asked = float(problem.gamma[0])
     bound = min(_bound(problem, min(asked, reached), time_limit), ends)
     short, tight = reached < asked - SLACK, ends <= bound * (1 + 1e-6)
@@ -157,6 +161,7 @@ def decide(
         gamma=asked if release.reliability_known else None,
         status="short" if short else "optimal" if tight else "feasible",
         rule=rule.name if engine == "auto" else engine,
+        price=price,
         took_s=time.perf_counter() - begin,
         version=release.version,
         data=release.data,
@@ -177,7 +182,23 @@ def _at_hand(release: Release, belief: Belief, clusters: Collection[str] | None)
     return belief.on(own), tuple(release.cluster_id[i] for i in own)
 
 
+def _under(belief: Belief, names: tuple[str, ...], gamma: float | None, backlog: Mapping[str, float]) -> Belief:
+    """The belief with another gamma, where reliability is known, and with what the clusters still have to do."""
+    if gamma is not None and not 0 <= gamma <= 1:
+        raise SettingsError(f"gamma: expected a mean reliability in [0, 1], got {gamma}")
+    if gamma is not None and belief.reliability_known:
+        belief = replace(belief, gamma=np.array([float(gamma)]))
+    waits = np.array([[_amount(f"backlog of {name}", backlog.get(name, 0.0)) for name in names]])
+    return replace(belief, backlog=waits) if waits.any() else belief
+
+
+def _amount(name: str, value: float) -> float:
+    if not 0 <= value < np.inf:
+        raise SettingsError(f"{name}: expected a finite number, at least 0, got {value}")
+    return float(value)
+
+
 def _bound(problem: MatchingProblem, gamma: float, time_limit: float) -> float:
     """Seconds that no plan with mean reliability gamma undercuts, under the predictions."""
-    engine = _FEW_BOUND if problem.tasks <= _MANY_TASKS else _BOUND
+    engine = _FEW_BOUND if problem.tasks <= _MANY_TASKS and not problem.extended else _BOUND
     return float(solve(problem.at(gamma), engine, time_limit=time_limit).lower_bound[0])

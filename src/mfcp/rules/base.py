@@ -33,6 +33,7 @@ class Belief:
         zeta: (M, N + 1) factors of parallel execution or None.
         reliability_known: whether A says anything; where it does not, A is 1 and gamma 0.
         width: deviations of log time either side of its median that hold 95 %; more where few errors told them.
+        backlog: (B, M) seconds for which a cluster is busy before it can start, or None.
     """
 
     T: Floats
@@ -45,6 +46,7 @@ class Belief:
     zeta: Floats | None = None
     reliability_known: bool = True
     width: float = WIDTH
+    backlog: Floats | None = None
 
     @staticmethod
     def of(
@@ -78,7 +80,8 @@ class Belief:
     def on(self, clusters: list[int]) -> Belief:
         """The belief over some of the clusters, in the order of their indices."""
         arrays = {name: getattr(self, name)[:, clusters] for name in ("T", "A", "log_sd", "own_sd", "a_sd", "allowed")}
-        return replace(self, **arrays, zeta=None if self.zeta is None else self.zeta[clusters])
+        busy = None if self.backlog is None else self.backlog[:, clusters]
+        return replace(self, **arrays, zeta=None if self.zeta is None else self.zeta[clusters], backlog=busy)
 
     def in_rounds(self, rounds: Ints, *, gamma: ArrayLike, allowed: Bools) -> Belief:
         """The belief about one large round (B = 1) as a belief about R rounds drawn from its tasks.
@@ -92,13 +95,14 @@ class Belief:
         arrays = {name: getattr(self, name)[0][:, rounds].swapaxes(0, 1) for name in names}
         both = (self.allowed[0] & allowed)[:, rounds].swapaxes(0, 1)
         levels = np.broadcast_to(np.asarray(gamma, np.float64), len(rounds)).copy()
-        return replace(self, **arrays, gamma=levels, allowed=both)
+        busy = None if self.backlog is None else np.repeat(self.backlog, len(rounds), axis=0)
+        return replace(self, **arrays, gamma=levels, allowed=both, backlog=busy)
 
     def problem(self, *, margin: float | Floats = 0.0) -> MatchingProblem:
         """The matching problem that takes the predictions for the truth, at gamma + margin."""
-        return MatchingProblem(
-            np.where(self.allowed, self.T, 1.0), self.A, np.clip(self.gamma + margin, 0, 1), self.allowed, self.zeta
-        )
+        gamma = np.clip(self.gamma + margin, 0, 1)
+        T = np.where(self.allowed, self.T, 1.0)
+        return MatchingProblem(T, self.A, gamma, self.allowed, self.zeta, backlog=self.backlog)
 
 
 class Rule(Registered):

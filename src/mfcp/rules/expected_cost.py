@@ -30,6 +30,7 @@ def moments_of(belief: Belief, margin: float, log_sd: Floats | None = None) -> M
         gamma=belief.gamma + margin,
         allowed=belief.allowed,
         zeta=belief.zeta,
+        backlog=belief.backlog,
     )
 
 

@@ -25,9 +25,9 @@ _LARGE = 200  # tasks above which only moves that a linear model likes are tried
 # Moments of every pair of a round, each (N, M): time and its variance, reliability and its variance.
 _Pairs = namedtuple("_Pairs", ["time", "variance", "A", "a_variance"])
 
-# What a plan costs: factors of parallel execution, unit of makespans, number of tasks, gamma, and the quantile and the
-# charge of `improve_range`.
-_Terms = namedtuple("_Terms", ["zeta", "unit", "N", "gamma", "quantile", "charge"])
+# What a plan costs: factors of parallel execution, backlog of the clusters, unit of makespans, number of tasks, gamma,
+# and the quantile and the charge of `improve_range`.
+_Terms = namedtuple("_Terms", ["zeta", "backlog", "unit", "N", "gamma", "quantile", "charge"])
 
 # Sums of a plan: per cluster (M,) mean and variance of its load and number of tasks; (2,) of the reliabilities.
 _State = namedtuple("_State", ["load", "spread", "count", "sums"])
@@ -48,12 +48,18 @@ def _density(z):
 
 
 @kernel
-def _span(mean, variance, count, zeta):
+def _wait(i, count, terms):
+    """Seconds before cluster i can start; one that has no task keeps nobody waiting."""
+    return terms.backlog[i] if count[i] > 0 else 0.0
+
+
+@kernel
+def _span(mean, variance, count, terms):
     """`normal.expected_maximum` of one plan."""
-    top, spread = 0.0, 0.0
+    top, spread, zeta = 0.0, 0.0, terms.zeta
     for i in range(len(mean)):
         factor = zeta[i, count[i]] if len(zeta) else 1.0
-        other, other_spread = mean[i] * factor, variance[i] * factor * factor
+        other, other_spread = mean[i] * factor + _wait(i, count, terms), variance[i] * factor * factor
         if i == 0:
             top, spread = other, other_spread
             continue
@@ -113,7 +119,7 @@ def _totals(pairs, plan, state):
 def _cost(state, terms):
     """Expected makespan in units, plus the charge times the expected shortfall."""
     missing = _miss(state.sums[0], state.sums[1], terms.N, terms.gamma, terms.quantile)
-    return _span(state.load, state.spread, state.count, terms.zeta) / terms.unit + terms.charge * missing
+    return _span(state.load, state.spread, state.count, terms) / terms.unit + terms.charge * missing
 
 
 @kernel
@@ -122,7 +128,8 @@ def _floor(state, terms):
     load, zeta = state.load, terms.zeta
     top = 0.0
     for i in range(len(load)):
-        top = max(top, load[i] * zeta[i, state.count[i]] if len(zeta) else load[i])
+        own = load[i] * zeta[i, state.count[i]] if len(zeta) else load[i]
+        top = max(top, own + _wait(i, state.count, terms))
     return top / terms.unit + terms.charge * max(terms.gamma - state.sums[0] / terms.N, 0.0)
 
 
@@ -223,17 +230,18 @@ def _polish(pairs, terms, plan, state):
 
 # Over 10 positional parameters: a signature of plain arrays compiles the kernel when its module is imported.
 @kernel(
-    "void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8, f8[::1], i8, i8, i8,"
-    " i8[:,::1], f8[::1], b1[::1])",
+    "void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8, f8[::1], i8,"
+    " i8, i8, i8[:,::1], f8[::1], b1[::1])",
 )
 def improve_range(
-    time, variance, A, a_variance, zeta, gamma, unit, quantile, charge, kicks, first, last, plan, value, held
+    time, variance, A, a_variance, zeta, backlog, gamma, unit, quantile, charge, kicks, first, last, plan, value, held
 ):  # fmt: skip
     """Improve the plans of the rounds first … last - 1 in place; cost into `value`, whether all is met into `held`.
 
     Args:
         time, variance, A, a_variance: (B, N, M), time inf where not allowed.
         zeta: (M, N + 1), or (0, 0).
+        backlog: (B, M) seconds.
         gamma, unit: (B,).
         quantile: -1 to charge the expected shortfall; >= 0 to ask for mean - quantile · deviation >= gamma, where
             `charge` counts only while no plan is known that has it.
@@ -256,7 +264,7 @@ def improve_range(
                     if time[b, j, i] < np.inf:
                         current[j] = i
             for stern in (1.0, _STERN):
-                terms = _Terms(zeta, unit[b], N, gamma[b], quantile, stern * charge[b])
+                terms = _Terms(zeta, backlog[b], unit[b], N, gamma[b], quantile, stern * charge[b])
                 cost = _descend(pairs, terms, current, state) if N <= _LARGE else _polish(pairs, terms, current, state)
                 met = quantile < 0.0 or _miss(state.sums[0], state.sums[1], N, gamma[b], quantile) <= 0.0
                 if (met and not held[b]) or (met == held[b] and cost < value[b] and (met or stern == 1.0)):
@@ -272,7 +280,7 @@ def _pays(mean, variance, time, time_variance, k, state, terms, rest, enough):
     """Whether the cost is below `enough` with a time of these moments on cluster k; `rest` is the shortfall's part."""
     state.load[k] = mean + time
     state.spread[k] = variance + time_variance
-    return _span(state.load, state.spread, state.count, terms.zeta) / terms.unit + rest < enough
+    return _span(state.load, state.spread, state.count, terms) / terms.unit + rest < enough
 
 
 @kernel
@@ -309,14 +317,18 @@ def _least_success(others, variance, a, span, terms, enough, halvings):
 
 # Over 10 positional parameters: see `improve_range`.
 @kernel(
-    "void(f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8, f8, f8, i8[::1], i8[::1], i8, f8, f8[:,:,::1])",
+    "void(f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1], f8, f8, f8, i8[::1], i8[::1], i8, f8,"
+    " f8[:,:,::1])",
 )
-def move_tasks(time, variance, A, a_variance, zeta, gamma, unit, charge, plan, tasks, halvings, nothing, value):
+def move_tasks(
+    time, variance, A, a_variance, zeta, backlog, gamma, unit, charge, plan, tasks, halvings, nothing, value
+):  # fmt: skip
     """What moving each of some tasks, alone, does to a round's cost, and where it would begin to pay.
 
     Args:
         time, variance, A, a_variance: (N, M), time inf where not allowed.
         zeta: (M, N + 1), or (0, 0).
+        backlog: (M,) seconds.
         gamma, unit, charge: as in `improve_range`, of the round.
         plan: (N,).
         tasks: (n,).
@@ -326,7 +338,7 @@ def move_tasks(time, variance, A, a_variance, zeta, gamma, unit, charge, plan, t
             success with which it pays; nan where it cannot go, and where it never pays.
     """
     N, M = time.shape
-    pairs, terms = _Pairs(time, variance, A, a_variance), _Terms(zeta, unit, N, gamma, -1.0, charge)
+    pairs, terms = _Pairs(time, variance, A, a_variance), _Terms(zeta, backlog, unit, N, gamma, -1.0, charge)
     load, spread, count, sums = np.empty(M), np.empty(M), np.empty(M, np.int64), np.empty(2)
     state = _State(load, spread, count, sums)
     _totals(pairs, plan, state)
@@ -347,7 +359,7 @@ def move_tasks(time, variance, A, a_variance, zeta, gamma, unit, charge, plan, t
             mean, var = load[k], spread[k]
             count[k] += 1
             load[k], spread[k] = mean + t, var + v
-            span = _span(load, spread, count, zeta)
+            span = _span(load, spread, count, terms)
             rest = charge * _miss(others + a, q, N, gamma, -1.0)
             value[0, k, at], value[1, k, at] = span, span / unit + rest
             if span / unit + rest < enough:

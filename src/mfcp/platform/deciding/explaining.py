@@ -145,7 +145,7 @@ def explain(
         raise DataError(f"the plan has task '{task_id[j]}' on '{cluster_id[plan[j]]}', where it may not run now")
     moments = moments_of(possible, 0.0)
     point = moments.point()
-    unit = float(makespan(plan, point.T[0], point.zeta))
+    unit = float(makespan(plan, point.T[0], point.zeta, None if point.backlog is None else point.backlog[0]))
     prices = relaxed_prices(point, price=price * unit, cluster_id=cluster_id)
     chosen = np.array([position[name] for name in (task_id if tasks is None else tasks)], np.int64)
     numbers = _numbers(belief, plan, chosen, evaluate_moves(moments, plan, chosen, price=price, unit=unit))

@@ -113,11 +113,11 @@ def evaluate_moves(moments: Moments, plan: Ints, tasks: Ints, *, price: float, u
     """
     from mfcp.matching.kernels.expected_cost import move_tasks
 
-    *beliefs, zeta = kernel_inputs(moments)
+    *beliefs, zeta, backlog = kernel_inputs(moments)
     tasks, value = np.ascontiguousarray(tasks, np.int64), np.empty((4, moments.time.shape[1], len(tasks)))
     weights = (float(moments.gamma[0]), unit, price)
     plan = np.ascontiguousarray(plan, np.int64)
-    move_tasks(*(own[0] for own in beliefs), zeta, *weights, plan, tasks, _HALVINGS, _NOTHING, value)
+    move_tasks(*(own[0] for own in beliefs), zeta, backlog[0], *weights, plan, tasks, _HALVINGS, _NOTHING, value)
     spans, costs, saved, needed = value
     left, column = plan[tasks], np.arange(len(tasks))
     success = np.where(moments.allowed[0], moments.reliability[0], np.nan)[:, tasks]

@@ -18,7 +18,6 @@ from mfcp.platform.deciding.explaining import explain
 from mfcp.platform.service.champion import Champion
 from mfcp.registry import import_members
 from mfcp.release.decision import Decision, decide, intervals
-from mfcp.release.model import Release
 
 _LONGEST = 1000  # characters of a text
 
@@ -170,17 +169,17 @@ class Answers:
 
     def match(self, asked: AskedMatch) -> bytes:
         """One cluster for every task, with a bound of what any plan can reach."""
-        return _bytes(_plan(*self._decided(asked)[:2]))
+        return _bytes(_plan(*self._decided(asked)))
 
     def explain(self, asked: AskedExplain) -> bytes:
         """The same as match, and why each task goes where it goes, and what would change that."""
-        decision, offline, release = self._decided(asked)
+        decision, offline = self._decided(asked)
         told = explain(
             decision.belief,
             decision.assignment,
             task_id=decision.task_id,
             cluster_id=decision.clusters,
-            price=release.price,
+            price=decision.price,
             tasks=asked.only,
         )
         prices = {"cluster": told[0].prices.cluster, "reliability": told[0].prices.reliability}
@@ -190,7 +189,7 @@ class Answers:
         ]
         return _bytes(_plan(decision, offline) | {"prices": prices, "explanations": explained})
 
-    def _decided(self, asked: AskedMatch) -> tuple[Decision, list[str], Release]:
+    def _decided(self, asked: AskedMatch) -> tuple[Decision, list[str]]:
         release, offline = self.champion.release, self.champion.offline
         if asked.clusters is not None and (unknown := sorted(set(asked.clusters) - set(release.cluster_id))):
             known = ", ".join(release.cluster_id)
@@ -206,7 +205,7 @@ class Answers:
             engine=asked.engine,
             time_limit=self.time_limit,
         )
-        return decision, sorted(offline & set(release.cluster_id)), release
+        return decision, sorted(offline & set(release.cluster_id))
 
 
 def _plan(decision: Decision, offline: list[str]) -> dict[str, Any]:

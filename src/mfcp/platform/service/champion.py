@@ -150,5 +150,5 @@ def _try_out(release: Release) -> None:
         decision.assignment,
         task_id=decision.task_id,
         cluster_id=decision.clusters,
-        price=release.price,
+        price=decision.price,
     )
