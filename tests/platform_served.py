@@ -20,11 +20,17 @@ NEW = small_log(6, seed=9, start=500)
 @contextmanager
 def serving(champion, settings=None, token=None):
     """A client of the service on a free port."""
-    app = create_app(champion, settings or ServeSettings(), token=token)
+    with listening(create_app(champion, settings or ServeSettings(), token=token)) as client:
+        yield client
+
+
+@contextmanager
+def listening(app):
+    """A client of an application on a free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()  # a client waits for a server that is still starting, instead of being refused
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="auto"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -59,7 +59,7 @@ LAYERS = {
         {"intake", "releases"},
         {"deciding"},
         {"service", "simulation"},
-        {"settings"},
+        {"page", "settings"},
     ),
 }
 
@@ -73,7 +73,7 @@ DOORS = {
     "sqlalchemy": {f"src/mfcp/platform/state/{name}.py" for name in ("database", "schema", "store")},
     "fastapi": {"src/mfcp/platform/service/api.py"},
     "prometheus_client": {"src/mfcp/platform/service/api.py"},
-    "uvicorn": {"src/mfcp/commands/serve.py"},
+    "uvicorn": {"src/mfcp/commands/operating/listening.py"},
     "dvc": {"flows/checkout.py"},
     "river": {"src/mfcp/platform/releases/monitoring.py"},
     "onnx": {"src/mfcp/tasks/capture/onnx_file.py"},
@@ -189,7 +189,9 @@ def test_a_change_of_a_solver_leaves_the_stages_fresh_that_solve_nothing(stage: 
 def test_operation_never_touches_what_experiments_invent() -> None:
     """Drawn pool sizes, samples and failures are the study's: no release, answer or flow of a platform runs them."""
     invents = ("mfcp.study.invented", "mfcp.study.study_pool", "mfcp.emulator.platform", "mfcp.data.sources.emulator")
-    operation = [f"mfcp.commands.{name}" for name in ("check", "init", "match", "release", "serve")]
+    operation = [
+        f"mfcp.commands.{name}" for name in ("check", "init", "match", "release", "operating.serve", "operating.ui")
+    ]
     operation += [name for name in modules() if name.startswith(("mfcp.release.", "mfcp.platform."))]
     simulated = ("mfcp.platform.simulation", "mfcp.platform.settings")  # the clusters of `make platform`
     for name in operation:

@@ -16,20 +16,19 @@ from mfcp.commands import (
     init,
     match,
     paper,
-    platform,
     profile,
     release,
     report,
-    serve,
     solve,
     table,
 )
+from mfcp.commands.operating import platform, serve, ui
 from mfcp.commands.simulating import simulate
 from mfcp.errors import guarded
 
 COMMANDS = (
     *(init, check, benchmark, release, match, solve),
-    *(capture, calibrate, profile, paper, platform, serve, simulate, table, report),
+    *(capture, calibrate, profile, paper, platform, serve, ui, simulate, table, report),
 )
 
 

@@ -120,6 +120,7 @@ def decide(
     time_limit: float = 2.0,
     price: float | None = None,
     backlog: Mapping[str, float] | None = None,
+    belief: Belief | None = None,
 ) -> Decision:
     """Predict and match one round.
 
@@ -132,14 +133,15 @@ def decide(
         time_limit: seconds for the bound, or the engine.
         price: of a unit of missing reliability, in makespans; None takes the release's own.
         backlog: cluster → seconds for which it is busy before it can start; 0 where none is named.
+        belief: what the release believes of these tasks, where that was asked before.
 
     Raises:
         DataError: no task, or no cluster at hand that the release knows.
         SettingsError: unknown engine, gamma outside [0, 1], or a price or a backlog that is not finite or below 0.
     """
     begin = time.perf_counter()
-    belief, names = _at_hand(release, release.predict(tables), clusters)
-    belief = _under(belief, names, gamma, backlog or {})
+    belief, names = _at_hand(release, release.predict(tables) if belief is None else belief, clusters)
+    belief = under(belief, names, gamma, backlog or {})
     price = release.price if price is None else _amount("price", price)
     problem, rule = belief.problem(), release.trained.method.rule
     if engine == "auto":
@@ -182,7 +184,7 @@ def _at_hand(release: Release, belief: Belief, clusters: Collection[str] | None)
     return belief.on(own), tuple(release.cluster_id[i] for i in own)
 
 
-def _under(belief: Belief, names: tuple[str, ...], gamma: float | None, backlog: Mapping[str, float]) -> Belief:
+def under(belief: Belief, names: tuple[str, ...], gamma: float | None, backlog: Mapping[str, float]) -> Belief:
     """The belief with another gamma, where reliability is known, and with what the clusters still have to do."""
     if gamma is not None and not 0 <= gamma <= 1:
         raise SettingsError(f"gamma: expected a mean reliability in [0, 1], got {gamma}")

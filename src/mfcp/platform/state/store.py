@@ -161,9 +161,17 @@ class Store:
 
         self._database.write(work)
 
-    def rounds(self, last: int | None = None) -> pd.DataFrame:
-        """The rounds, newest first."""
-        return self._frame(sa.select(rounds).order_by(rounds.c.round_id.desc()).limit(last))
+    def rounds(self, last: int | None = None, *, round_id: int | None = None) -> pd.DataFrame:
+        """The rounds, newest first, or the one of an id."""
+        chosen = sa.true() if round_id is None else rounds.c.round_id == round_id
+        return self._frame(sa.select(rounds).where(chosen).order_by(rounds.c.round_id.desc()).limit(last))
+
+    def loads(self, last: int) -> pd.DataFrame:
+        """`round_id`, `cluster_id` and summed predicted `seconds` of the newest rounds, in order of rounds."""
+        newest = sa.select(rounds.c.round_id).order_by(rounds.c.round_id.desc()).limit(last)
+        of = (assignments.c.round_id, assignments.c.cluster_id)
+        total = sa.select(*of, sa.func.sum(assignments.c.seconds).label("seconds"))
+        return self._frame(total.where(assignments.c.round_id.in_(newest)).group_by(*of).order_by(*of))
 
     def assignments(self, *, round_id: int | None = None, after: int = 0) -> pd.DataFrame:
         """Assignments of one round, or of all rounds `after` one, in order of rounds."""
@@ -265,6 +273,13 @@ class Store:
         """Every event of this name, oldest first, whether or not the tracking store has it."""
         own = (outbox.c.kind == "event") & (outbox.c.name == name)
         return self._frame(sa.select(outbox).where(own).order_by(outbox.c.id))
+
+    def latest(self, prefix: str) -> dict[str, float]:
+        """The newest value of every metric whose name begins so, whether or not the tracking store has it."""
+        own = (outbox.c.kind == "metric") & outbox.c.name.startswith(prefix, autoescape=True)
+        newest = sa.select(sa.func.max(outbox.c.id)).where(own).group_by(outbox.c.name)
+        (rows,) = self._database.read(sa.select(outbox.c.name, outbox.c.value).where(outbox.c.id.in_(newest)))
+        return {row["name"]: float(row["value"]) for row in rows if row["value"] is not None}
 
     def mark(self, ids: Sequence[int], error: str | None = None) -> None:
         """Note that these notes were delivered, or tried in vain."""

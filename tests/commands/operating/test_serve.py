@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-TOKEN = "a-token-of-some-length"
 pytestmark = pytest.mark.xdist_group("api")  # one worker makes what they share
 
 
@@ -25,16 +24,3 @@ def test_serve_refuses_before_it_listens(options, said):
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_token_that_could_be_guessed_is_refused(tmp_path, monkeypatch):
-    from mfcp.commands.serve import read_token
-    from mfcp.errors import SettingsError
-
-    monkeypatch.delenv("MFCP_TOKEN", raising=False)
-    assert read_token(None) is None
-    (tmp_path / "token").write_text(f"{TOKEN}\n")
-    assert read_token(tmp_path / "token") == TOKEN
-    monkeypatch.setenv("MFCP_TOKEN", "short")
-    with pytest.raises(SettingsError, match="5 characters"):
-        read_token(None)

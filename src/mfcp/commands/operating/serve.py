@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
+from mfcp.commands.operating.listening import few_threads, listen, read_token
 from mfcp.commands.reading import add_option, load_members
-from mfcp.errors import DataError, SettingsError
+from mfcp.errors import SettingsError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_LEAST = 16  # characters of a token
 
 
 def add_parser(commands: Any) -> None:
@@ -44,16 +43,13 @@ def run(options: argparse.Namespace) -> None:
             f"--host {options.host} can be reached by others: give a token in MFCP_TOKEN or --token-file, or leave "
             "--host out"
         )
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")  # requests share the cores already
-    import uvicorn
+    few_threads()
     from pydantic import ValidationError
 
     from mfcp.platform.service.api import ServeSettings, create_app
     from mfcp.platform.service.champion import Champion
     from mfcp.platform.state.home import home_folder, open_store
     from mfcp.registry import explain
-    from mfcp.threads import one_blas_thread
 
     given = {name: getattr(options, name) for name in ("tasks", "body_mib", "threads")}
     try:
@@ -66,26 +62,4 @@ def run(options: argparse.Namespace) -> None:
         home = home_folder(options.home)
         champion = Champion.of_platform(home, open_store(home), graphs=section.graphs)
     app = create_app(champion, section, token=token)
-    with one_blas_thread():
-        uvicorn.run(app, host=options.host, port=options.port, access_log=False, timeout_keep_alive=30)
-
-
-def read_token(path: Path | None) -> str | None:
-    """The token of a file, else of MFCP_TOKEN, None where neither is given.
-
-    Raises:
-        DataError: no such file.
-        SettingsError: a token that could be guessed.
-    """
-    if path is not None:
-        try:
-            token = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"--token-file {path}: cannot read ({error})") from None
-    elif "MFCP_TOKEN" in os.environ:
-        token = os.environ["MFCP_TOKEN"].strip()
-    else:
-        return None
-    if len(token) < _LEAST or not token.isascii():
-        raise SettingsError(f"the token has {len(token)} characters; expected at least {_LEAST}, of ASCII")
-    return token
+    listen(app, options.host, options.port, said="answers at")

@@ -11,7 +11,7 @@ import pytest
 from platform_log import small_log
 
 from mfcp.cli import main
-from mfcp.commands.platform import _changes
+from mfcp.commands.operating.platform import _changes
 from mfcp.data.log.tables import write_tables
 from mfcp.platform.deciding.rounds import MatchSettings, match_round
 from mfcp.platform.releases.models import Models

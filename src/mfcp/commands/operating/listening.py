@@ -1,0 +1,73 @@
+"""What a command needs that answers over HTTP: a token, and a server on an address."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from mfcp.errors import DataError, SettingsError
+
+_LEAST = 16  # characters of a token
+
+
+def read_token(path: Path | None) -> str | None:
+    """The token of a file, else of MFCP_TOKEN, None where neither is given.
+
+    Raises:
+        DataError: no such file.
+        SettingsError: a token that could be guessed.
+    """
+    if path is not None:
+        try:
+            token = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"--token-file {path}: cannot read ({error})") from None
+    elif "MFCP_TOKEN" in os.environ:
+        token = os.environ["MFCP_TOKEN"].strip()
+    else:
+        return None
+    if len(token) < _LEAST or not token.isascii():
+        raise SettingsError(f"the token has {len(token)} characters; expected at least {_LEAST}, of ASCII")
+    return token
+
+
+def few_threads() -> None:
+    """Let each request compute with one thread of BLAS, since requests share the cores; to be called before torch."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
+
+def listen(app: Any, host: str, port: int, *, said: str) -> None:
+    """Serve until interrupted; `said` is printed before the address, once it is taken.
+
+    Raises:
+        SettingsError: the address cannot be had.
+    """
+    import uvicorn
+
+    from mfcp.threads import one_blas_thread
+
+    with _bound(host, port) as taken, one_blas_thread():
+        address = f"[{host}]" if ":" in host else host
+        print(f"{said} http://{address}:{taken.getsockname()[1]} (Ctrl-C ends it)", flush=True)
+        config = uvicorn.Config(app, access_log=False, timeout_keep_alive=30, log_level="warning")
+        uvicorn.Server(config).run(sockets=[taken])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    taken = None
+    try:
+        if not 0 <= port <= 65535:  # getaddrinfo takes it modulo that
+            raise OSError("expected 0 to 65535")
+        family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        taken = socket.socket(family, kind)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(address)
+    except OSError as error:
+        if taken is not None:
+            taken.close()
+        why = error.strerror or error
+        raise SettingsError(f"{host}, port {port}: {why}; give another with --port, 0 for any that is free") from None
+    return taken

@@ -1,0 +1,289 @@
+"""What the page shows: of a platform, or of one release with tasks to try."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mfcp.data.log.tables import Tables
+from mfcp.errors import DataError, UnknownNameError
+from mfcp.platform.deciding.explaining import Explanation, explain
+from mfcp.platform.page.charts import Chart, draw
+from mfcp.platform.releases.models import Models
+from mfcp.platform.service.champion import Champion
+from mfcp.platform.state.store import Store
+from mfcp.release.decision import Decision, decide, under
+from mfcp.release.model import Release
+from mfcp.rules.base import Belief
+
+ROUNDS = 50  # shown, newest first
+_LOADED = 50  # newest rounds whose plans say how long a cluster is still busy
+_FRESH_S = 1.0  # for which the champion is not looked for again
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a decision is tried under.
+
+    Attributes:
+        source: "pending", "given", or the id of a round.
+        gamma: least mean reliability; None for the release's.
+        price: of a unit of missing reliability, in makespans; None for the release's.
+        backlog: cluster → seconds for which it is busy.
+        off: clusters that take no task.
+    """
+
+    source: str
+    gamma: float | None = None
+    price: float | None = None
+    backlog: Mapping[str, float] | None = None
+    off: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A wish against what would be decided without it.
+
+    Attributes:
+        now, then: both decisions.
+        before, after: their charts, on one scale.
+        moved: a row for each task that goes elsewhere: task, clusters and seconds before and after.
+    """
+
+    now: Decision
+    then: Decision
+    before: Chart
+    after: Chart
+    moved: tuple[tuple[str, str, str, float, float], ...]
+
+
+class Board:
+    """Looks into a platform, or holds one release and tasks; changes nothing.
+
+    Args:
+        champion: the release that decides.
+        store, models: of the platform; None for a single release.
+        given: tasks to try, where there is no platform.
+        time_limit: seconds for a bound.
+    """
+
+    def __init__(
+        self,
+        champion: Champion,
+        *,
+        store: Store | None = None,
+        models: Models | None = None,
+        given: Tables | None = None,
+        time_limit: float = 2.0,
+    ) -> None:
+        self.champion, self.store, self.models, self.given = champion, store, models, given
+        self.time_limit = time_limit
+        self._one, self._looked = Lock(), float("-inf")
+        self._believed: tuple[Any, Belief] | None = None
+        self._decided: tuple[Any, Decision] | None = None
+        self._loaded: Release | None = None
+
+    @staticmethod
+    def of_platform(home: Path, store: Store) -> Board:
+        """A platform's."""
+        champion = Champion.of_platform(home, store, graphs=10_000)
+        return Board(champion, store=store, models=Models(home, store))
+
+    @staticmethod
+    def of_release(folder: Path, given: Tables | None) -> Board:
+        """One release's, with the tasks to try it on.
+
+        Raises:
+            DataError: not a whole release.
+        """
+        return Board(Champion.of_folder(folder, graphs=10_000), given=given)
+
+    @property
+    def release(self) -> Release:
+        """The release that decides now.
+
+        Raises:
+            MfcpError: there is none.
+        """
+        self.refresh()
+        return self.champion.release
+
+    def refresh(self) -> None:
+        """See, once a second at most, which release decides and which clusters are offline."""
+        with self._one:
+            if time.monotonic() - self._looked > _FRESH_S:
+                self.champion.refresh()
+                self._looked = time.monotonic()
+
+    def sources(self) -> dict[str, str]:
+        """What a wish can be tried on → how it is called."""
+        if self.store is None:
+            return {} if self.given is None else {"given": f"the {len(self.given['tasks'])} tasks given"}
+        pending = self.store.counts()["queue"]
+        rounds = self.store.rounds(ROUNDS)
+        found = {"pending": f"the {pending} pending tasks"} if pending else {}
+        return found | {
+            str(row["round_id"]): f"the {row['tasks']} tasks of round {row['round_id']}"
+            for row in rounds.to_dict("records")
+        }
+
+    def tasks(self, source: str) -> Tables:
+        """The tasks of a source.
+
+        Raises:
+            UnknownNameError: no such source.
+        """
+        if source == "given" and self.given is not None:
+            return self.given
+        if self.store is not None and source == "pending":
+            return self.store.pending(1000)
+        if self.store is not None and source.isdecimal():
+            planned = self.store.assignments(round_id=int(source))
+            if len(planned):
+                return self.store.tables(list(planned["task_id"]))
+        raise UnknownNameError(f"tasks '{source}': there are none; choose one of {', '.join(self.sources()) or 'none'}")
+
+    def decide(self, wish: Wish) -> Decision:
+        """What the champion decides under a wish; clusters that are offline stay so.
+
+        Raises:
+            MfcpError: no champion, no cluster left, or a wish that is out of range.
+        """
+        release = self.release
+        online = frozenset(release.cluster_id) - self.champion.offline - wish.off
+        if not online:
+            raise DataError("no cluster is left: switch at least one on")
+        tables = self.tasks(wish.source)
+        if tables["tasks"].empty:
+            raise UnknownNameError("no task is pending; choose the tasks of a round")
+        return decide(release, tables, gamma=wish.gamma, price=wish.price, backlog=wish.backlog, clusters=online,
+                      time_limit=self.time_limit, belief=self._belief(release, tables))  # fmt: skip
+
+    def _belief(self, release: Release, tables: Tables) -> Belief:
+        """What the release believes, remembered until it or the tasks are other ones."""
+        key = (release.version, tuple(tables["tasks"]["task_id"]))
+        found = self._believed  # once: another thread may replace it
+        if found is None or found[0] != key:
+            found = self._believed = key, release.predict(tables)
+        return found[1]
+
+    def try_out(self, wish: Wish) -> Trial:
+        """A wish and what it changes; see `decide`."""
+        now, then = self._as_it_is(wish.source), self.decide(wish)
+        after = dict(zip(then.task_id, then.cluster_id, strict=True))
+        seconds = dict(zip(then.task_id, then.chosen()["seconds"].tolist(), strict=True))
+        moved = tuple(
+            (task, cluster, after[task], length, seconds[task])
+            for task, cluster, length in zip(now.task_id, now.cluster_id, now.chosen()["seconds"].tolist(), strict=True)
+            if task in after and after[task] != cluster
+        )
+        names, span = [row[0] for row in moved], max(now.makespan, then.makespan)
+        lanes = self.release.cluster_id
+        return Trial(now, then, chart_of(now, lanes, span=span),
+                     chart_of(then, lanes, span=span, moved=names, backlog=wish.backlog), moved)  # fmt: skip
+
+    def _as_it_is(self, source: str) -> Decision:
+        """What the champion decides without any wish, remembered until something changes."""
+        key = (self.release.version, source, self.champion.offline, tuple(self.tasks(source)["tasks"]["task_id"]))
+        found = self._decided
+        if found is None or found[0] != key:
+            found = self._decided = key, self.decide(Wish(source))
+        return found[1]
+
+    def explained(self, decision: Decision, task: str) -> Explanation:
+        """Why a task of a decision is where it is.
+
+        Raises:
+            UnknownNameError: it has no such task.
+        """
+        return explain(decision.belief, decision.assignment, task_id=decision.task_id, cluster_id=decision.clusters,
+                       price=decision.price, tasks=[task])[0]  # fmt: skip
+
+    def round(self, number: int) -> tuple[dict[str, Any], pd.DataFrame]:
+        """A round and its assignments.
+
+        Raises:
+            UnknownNameError: there is none of this id.
+        """
+        rows = None if self.store is None else self.store.rounds(round_id=number)
+        if self.store is None or rows is None or rows.empty:
+            raise UnknownNameError(f"round {number}: not known here")
+        row = {str(name): value for name, value in rows.iloc[0].to_dict().items()}
+        return row, self.store.assignments(round_id=number)
+
+    def explained_then(self, number: int, task: str) -> Explanation:
+        """Why a task of a past round went where it went, by the release that decided then.
+
+        What that release believes is computed again. It is the same, but for clusters that were offline at the time.
+
+        Raises:
+            MfcpError: no such round or task, or its release is no longer whole.
+        """
+        row, planned = self.round(number)
+        release = self._release_of(str(row["version"]))
+        assert self.store is not None
+        tables = self.store.tables(list(planned["task_id"]))
+        gamma = None if pd.isna(row["gamma"]) else float(row["gamma"])
+        belief = under(release.predict(tables), release.cluster_id, gamma, {})
+        place = {name: i for i, name in enumerate(release.cluster_id)}
+        names = tuple(tables["tasks"]["task_id"].astype(str))
+        where = dict(zip(planned["task_id"], planned["cluster_id"], strict=True))
+        plan = np.array([place[where[name]] for name in names], np.int64)
+        return explain(belief, plan, task_id=names, cluster_id=release.cluster_id, price=release.price, tasks=[task])[0]
+
+    def _release_of(self, version: str) -> Release:
+        if self.release.version == version:
+            return self.release
+        if self._loaded is None or self._loaded.version != version:
+            assert self.models is not None
+            self._loaded = Release.load(self.models.folder / version)
+        return self._loaded
+
+    def clusters(self) -> list[dict[str, Any]]:
+        """A row for each cluster: whether it takes tasks, how long its plans keep it busy, how predictions of it do."""
+        if self.store is None:
+            return []
+        version = self.champion.version
+        names = list(self.champion.release.cluster_id) if version else []
+        told = self.store.latest("monitor.time.rms.")
+        alarms = [str(content["stream"]) for content in self.store.events("drift")["content"]]
+        busy = still_busy(self.store.rounds(_LOADED), self.store.loads(_LOADED), time.time())
+        return [
+            {
+                "cluster_id": name,
+                "online": name not in self.champion.offline,
+                "busy": busy.get(name, 0.0),
+                "rms": told.get(f"monitor.time.rms.{name}"),
+                "alarms": [stream.split(" of ")[0] for stream in alarms if stream.endswith(f" of {name}")],
+            }
+            for name in names
+        ]
+
+
+def chart_of(decision: Decision, lanes: tuple[str, ...], **how: Any) -> Chart:
+    """A decision's chart."""
+    seconds = decision.chosen()["seconds"]
+    return draw(lanes, decision.task_id, decision.cluster_id, seconds, bound=decision.lower_bound, **how)
+
+
+def still_busy(rounds: pd.DataFrame, loads: pd.DataFrame, now: float) -> dict[str, float]:
+    """cluster → predicted seconds until it has done what these rounds gave it, one round after another.
+
+    Args:
+        rounds: `round_id` and `matched_at`.
+        loads: `round_id`, `cluster_id` and `seconds`.
+        now: seconds since the epoch.
+    """
+    at = dict(zip(rounds["round_id"], rounds["matched_at"], strict=True))
+    free: dict[str, float] = {}
+    for row in loads.sort_values("round_id").itertuples():
+        begin = max(free.get(str(row.cluster_id), 0.0), float(at[row.round_id]))
+        free[str(row.cluster_id)] = begin + float(row.seconds)  # type: ignore[arg-type]
+    return {name: max(0.0, end - now) for name, end in free.items()}
