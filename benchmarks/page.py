@@ -3,8 +3,7 @@
     python benchmarks/page.py            starts the page on a release of an emulated log and moves gamma 60 times
 
 Needs Chromium and the package playwright. A change counts from the event of the control until the frame after the new
-plan stands in the page; the 60 ms for which the page waits for further events are in it. Goals: first paint 1 s, a
-change 300 ms at the 95th percentile.
+plan stands in the page. Goals: first paint 1 s, a change 300 ms at the 95th percentile.
 """
 
 from __future__ import annotations
