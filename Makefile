@@ -22,7 +22,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint bench paper ui flow schedule platform lock
+.PHONY: help setup run test check lint bench paper docs ui flow schedule platform lock
 .DELETE_ON_ERROR:
 
 help: ## list these commands
@@ -56,6 +56,10 @@ bench: $(VENV)/.ready ## run every benchmark; peers that are not installed are s
 
 paper: $(VENV)/.ready ## the paper's tables and figures; goes on after a kill (DATA="NAME=DIR …": further logs)
 	@mfcp paper $(foreach log,$(DATA),--data $(log))
+
+docs: $(VENV)/.ready ## the documentation as a site, notebooks run, without network: docs/_build/html/index.html
+	@sphinx-build --quiet --fail-on-warning --keep-going --builder html docs docs/_build/html
+	@echo "The documentation, for a browser: docs/_build/html/index.html"
 
 ui: $(VENV)/.ready ## MLflow's pages over mlruns/, on this machine only
 	@[ -e mlruns/mlflow.db ] || { echo "no tracked runs yet: 'make run' first" >&2; exit 1; }
