@@ -22,13 +22,13 @@ from mfcp.commands import (
     solve,
     table,
 )
-from mfcp.commands.operating import platform, serve, ui
+from mfcp.commands.operating import doctor, platform, serve, ui
 from mfcp.commands.simulating import simulate
 from mfcp.errors import guarded
 
 COMMANDS = (
     *(init, check, benchmark, release, match, solve),
-    *(capture, calibrate, profile, paper, platform, serve, ui, simulate, table, report),
+    *(capture, calibrate, profile, paper, platform, serve, ui, simulate, table, report, doctor),
 )
 
 

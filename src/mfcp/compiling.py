@@ -107,6 +107,12 @@ def prepare(module: str) -> None:
                 shutil.rmtree(old, ignore_errors=True)
 
 
+def kept(package: str) -> tuple[bool, Path]:
+    """Whether what most rounds need is compiled for this machine, and the folder where it is or would be kept."""
+    folder = _folder(package)
+    return not _missing(folder, TOGETHER), folder
+
+
 def _missing(folder: Path, wanted: Iterable[str]) -> list[str]:
     return [name for name in wanted if not (folder / name).is_dir()]
 

@@ -15,20 +15,19 @@ def home_folder(home: str = "") -> Path:
     return Path(home or os.environ.get("MFCP_HOME") or "platform").resolve()
 
 
-def open_store(home: Path) -> Store:
+def open_store(home: Path, *, wait_s: float = 120.0) -> Store:
     """The platform's state: the database of MFCP_DATABASE, else `platform.db` in its folder.
 
     That file is made with a new platform only: where there is a platform and no file, it is waited for, since tasks
-    that went into an empty one would be lost when it comes back.
+    that went into an empty one would be lost when it comes back; for `wait_s` seconds at most.
 
     Raises:
         MfcpError: no such folder, or the database is out of reach.
     """
     if not home.is_dir():
         raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
-    return Store(
-        os.environ.get("MFCP_DATABASE") or f"sqlite:///{home / 'platform.db'}", make=not (home / "repo").exists()
-    )
+    url = os.environ.get("MFCP_DATABASE") or f"sqlite:///{home / 'platform.db'}"
+    return Store(url, wait_s=wait_s, make=not (home / "repo").exists())
 
 
 def settings(home: Path) -> Settings:
