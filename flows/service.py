@@ -82,6 +82,19 @@ def port_of(variable: str) -> int:
     return int(text)
 
 
+def wait_until(url: str, seconds: float = START_S) -> None:
+    """Return when somebody else's server answers.
+
+    Raises:
+        MfcpError: it did not in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not _answers(url):
+        if time.monotonic() > deadline:
+            raise MfcpError(f"{url}: no answer for {seconds:.0f} s; is the server up, and is that its port?")
+        time.sleep(0.5)
+
+
 def wait_for(url: str, process: subprocess.Popen[str], log: Path) -> None:
     """Return when a server answers.
 
