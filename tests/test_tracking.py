@@ -20,6 +20,7 @@ from mfcp.tracking import (
     MethodResult,
     MetricPoint,
     SeedResult,
+    attach,
     dvc_hashes,
     git_tags,
     log_points,
@@ -100,6 +101,23 @@ def test_a_method_is_one_run_at_the_top_with_its_settings_and_seeds_below(tmp_pa
     )
     assert [run.info.run_name for run in shown] == ["mfcp_ad", "tsm"]
     assert methods_page("other", tmp_path) == "/#/experiments"
+
+
+def test_a_report_lies_beside_the_newest_run_of_every_method(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    report = tmp_path / "report.html"
+    report.write_text("<p>one</p>")
+    assert attach("mfcp", report, root=tmp_path) == 0
+    leading = {"tsm": {"excess_vs_tsm": 1.0}, "ours": {"excess_vs_tsm": 0.4}}
+    for _ in range(2):
+        log_results("mfcp", [result("A", "tsm"), result("A", "ours")], tags={}, methods=leading, root=tmp_path)
+    assert attach("mfcp", report, root=tmp_path) == 2
+    client = MlflowClient(tracking_uri(tmp_path))
+    tops = [run for run in runs_of(tmp_path, "mfcp") if run.data.tags.get("level") == "method"]
+    having = [run for run in tops if [file.path for file in client.list_artifacts(run.info.run_id)] == ["report.html"]]
+    assert sorted(run.data.tags["method"] for run in having) == ["ours", "tsm"]
+    assert min(run.info.start_time for run in having) >= sorted(run.info.start_time for run in tops)[1]
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all"])

@@ -29,6 +29,8 @@ BATCH = 800  # MLflow takes at most 1000 entities in one request, the first of w
 TAG_LENGTH = 5000  # characters that every store of MLflow takes
 LOCK_WAIT_S = 10.0
 
+PIPELINE = "mfcp"  # experiment of the pipeline's comparison of methods
+
 
 @dataclass(frozen=True)
 class SeedResult:
@@ -125,6 +127,28 @@ def log_results(
             for result in results:
                 _log_method(client, experiment_id, result, tags)
                 advance()
+
+
+def attach(experiment: str, path: Path, *, root: Path | None = None) -> int:
+    """Put a file beside the newest run of every method of an experiment, as an artifact; how many runs have it now.
+
+    Args:
+        experiment: name of the experiment, whose runs were logged with `methods`.
+        path: of the file.
+        root: the checkout, see `checkout`.
+
+    Raises:
+        MfcpError: the store is locked, read-only, damaged or out of reach.
+    """
+    uri = tracking_uri(root)
+    with _explaining(uri):
+        _check_sqlite(uri)
+        client, experiment_id = _open(uri, experiment, checkout(root))
+        runs = client.search_runs([experiment_id], "tags.level = 'method'", order_by=["attributes.start_time DESC"])
+        newest = {run.data.tags["method"]: run.info.run_id for run in reversed(runs)}
+        for run_id in newest.values():
+            client.log_artifact(run_id, str(path))
+    return len(newest)
 
 
 def methods_page(experiment: str, root: Path | None = None) -> str:

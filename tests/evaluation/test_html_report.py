@@ -104,3 +104,31 @@ def test_what_is_missing_is_told(tmp_path, rounds, summary):
     (tmp_path / "rounds.parquet").write_bytes(whole)
     write_report(tmp_path, tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size > 10_000
+
+
+def test_predictions_plans_and_optima_are_shown_where_they_are_known(rounds, summary):
+    """The best method's plans alone, first those that gain, then those that lose."""
+    own = {"factor": 1.4, "factor_95": 6.0, "inside": 0.9, "reliability_rms": 0.1, "calibration": [(0.5, 0.6)]}
+    plan = {"cluster": [0, 1], "seconds": [10.0, 30.0], "reliability": 0.9}
+    shown = [
+        {"seed": k, "round": k, "gain": gain, "gamma": 0.9, "baseline": plan, "method": plan}
+        for k, gain in enumerate((0.1, 0.7, 0.4, -0.2, -0.6, -0.3))
+    ]
+    details = {
+        name: {
+            "clusters": ["<i>x", "y"], "predictions": {"tsm": own, "<b>ours": {**own, "inside": None}},
+            "examples": {"<b>ours": shown if name == "A" else []},
+            "solver": {"engine": "enumerate", "rounds": 50, "proven": 0.9, "short": 0.1},
+        }
+        for name in "AB"
+    }  # fmt: skip
+    text = render(summary, rounds, {"tasks": 30}, details)
+    page = Page(text)
+    told = " ".join(page.text)
+    titles = [line for line in page.text if line.startswith("Setting A, seed")]
+    assert [title.split(":")[0][-1] for title in titles] == ["1", "2", "5", "4"]
+    assert "90% of 50 rounds proven optimal by 'enumerate', 10% cannot reach gamma" in told
+    assert "× 1.40" in told
+    assert "none stated" in told
+    assert "<i>x" not in text
+    assert page.tags.count("svg") == 2 + 2 + 4

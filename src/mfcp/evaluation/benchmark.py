@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from mfcp.data.pool.coverage import Coverage, refuse_thin
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
 from mfcp.evaluation.compare import Summary, summarise
+from mfcp.evaluation.details import details
 from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.methods.base import FinetuneSettings, Method, Trained
 from mfcp.methods.pretrain import PretrainSettings, epochs, pretrain
@@ -52,6 +54,7 @@ class BenchmarkResult:
         rounds, seeds: per-round and per-seed metrics.
         history: "setting/method" → curves.
         pool: what the log gave, with what of it is emulated.
+        details: setting → `mfcp.evaluation.details.details`.
     """
 
     summary: Summary
@@ -59,6 +62,7 @@ class BenchmarkResult:
     seeds: pd.DataFrame
     history: dict[str, dict[str, np.ndarray]]
     pool: TaskPool
+    details: dict[str, Any]
 
 
 def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
@@ -72,7 +76,7 @@ def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
     with progress("featurize", len(plan.featurize.seeds)) as advance:
         study = featurize(tables, pool, plan.featurize, advance=advance)
     _refuse_larger(study, plan)
-    rounds, seeds, history = [], [], {}
+    rounds, seeds, history, found = [], [], {}, {}
     for name in study.settings:
         setting = solved_setting(study, name, plan.matching, price=plan.evaluate.shortfall_price)
         with progress(f"{name}: pretrain", epochs(plan.pretrain)) as advance:
@@ -84,11 +88,12 @@ def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
             history[f"{name}/{label}"] = trained[label].history
         with progress(f"{name}: evaluate"):
             table, per_seed = evaluate(setting, trained, plan.evaluate)
+            found[name] = details(setting, trained, table)
         rounds.append(table)
         seeds.append(per_seed)
     all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
     summary = summarise(all_rounds, all_seeds, bootstrap=plan.evaluate.bootstrap)
-    return BenchmarkResult(summary, all_rounds, all_seeds, history, noted(study, plan.matching.tasks))
+    return BenchmarkResult(summary, all_rounds, all_seeds, history, noted(study, plan.matching.tasks), found)
 
 
 def noted(study: Study, tasks: int) -> TaskPool:

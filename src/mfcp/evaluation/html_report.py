@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -14,13 +13,22 @@ import pandas as pd
 from mfcp.errors import DataError
 from mfcp.evaluation.compare import POOLED, Summary
 from mfcp.evaluation.metric_table import BASELINE
+from mfcp.evaluation.report_figures import (
+    calibration_figure,
+    error_figure,
+    gain_figure,
+    gantt_figure,
+    paired,
+    ratio_figure,
+    ratio_of,
+)
 from mfcp.evaluation.table import ABOUT, COLUMNS, cells, verdict
 from mfcp.files import read_json, replacing
 
 SHOWN = 5
 """Rounds shown where the best method gains most, and as many where it loses most."""
-POINTS = 400  # of a figure over all rounds
-TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+PLANS = 2
+"""Rounds drawn as Gantt charts, of those that gain most, and of those that lose most."""
 FACTS = {
     "tasks": "tasks", "families": "model families", "clusters": "clusters", "runs_per_pair": "runs of a pair, median",
     "filled_share": "pairs of task and cluster that ran", "features": "features of a task",
@@ -28,7 +36,9 @@ FACTS = {
 
 
 def write_report(folder: Path, path: Path) -> None:
-    """Write the report on a folder with `metrics.json` and `rounds.parquet`, and `pool.json` if it is there.
+    """Write the report on a folder with `metrics.json` and `rounds.parquet`, and what else of a comparison is there.
+
+    `pool.json` tells of the data, `details.json` of predictions, plans and optima.
 
     Raises:
         DataError: one of the first two is missing, or they are not of one comparison.
@@ -42,28 +52,36 @@ def write_report(folder: Path, path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{folder / 'rounds.parquet'}: not a whole Parquet file ({reason}); make it again") from None
-    pool = read_json(folder / "pool.json") if (folder / "pool.json").is_file() else {}
+    pool, details = (
+        read_json(folder / name) if (folder / name).is_file() else {} for name in ("pool.json", "details.json")
+    )
     try:
-        text = render(summary, rounds, pool)
+        text = render(summary, rounds, pool, details)
     except (KeyError, TypeError, AttributeError, StopIteration) as error:
         raise DataError(f"{folder}: metrics.json and rounds.parquet are not of one comparison ({error!r})") from None
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any]) -> str:
-    """The page."""
+def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any], details: dict[str, Any] | None = None) -> str:
+    """The page; what is not given is left out of it."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     whole = POOLED if POOLED in summary else next(iter(summary))
     methods = summary[whole]
     compared = BASELINE in methods and len(methods) > 1
-    best = min((label for label in methods if label != BASELINE), key=lambda label: _ratio(methods[label])[0]) \
+    best = min((label for label in methods if label != BASELINE), key=lambda label: ratio_of(methods[label])[0]) \
         if compared else None  # fmt: skip
     figures = {}
     if best is not None:
         figures["ratios"] = ratio_figure(summary, whole)
         figures["gains"] = gain_figure(rounds, best)
+    predictions, plans = _behind(details or {}, best)
+    if predictions:
+        figures["errors"] = error_figure(predictions)
+        figures["calibration"] = calibration_figure(
+            {label: predictions[label] for label in (BASELINE, best) if label in predictions} or predictions
+        )
     environment = Environment(loader=PackageLoader("mfcp.evaluation"), autoescape=True, undefined=StrictUndefined,
                               trim_blocks=True, lstrip_blocks=True)  # fmt: skip
     facts = [(title, _fact(pool[name])) for name, title in FACTS.items() if name in pool]
@@ -71,6 +89,7 @@ def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any]) -> str:
         verdict=verdict(methods), about=ABOUT, best=best, baseline=BASELINE, figures=figures,
         titles=["method", *(title for title, *_ in COLUMNS)], rows=cells(summary, whole), facts=facts,
         emulated=pool.get("emulated", []), notes=pool.get("notes", []), settings=pool.get("settings", {}),
+        predictions=predictions, plans=plans, solver=_solver(details or {}),
         told=[] if best is None else _told(rounds, best), examples=[] if best is None else _examples(rounds, best),
         over=f"{methods[next(iter(methods))]['penalised_excess']['n']} "
              f"{'pairs of setting and seed' if whole == POOLED else 'seeds'}",
@@ -78,37 +97,70 @@ def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
-def _ratio(metrics: dict[str, Any]) -> tuple[float, float, float]:
-    own = metrics["vs_tsm"]
-    low, high = (own["mean"] if own[key] is None else own[key] for key in ("ci_low", "ci_high"))
-    return own["mean"], low, high
+def pooled_predictions(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """label → `details.prediction_errors` over all settings: means, of factors the geometric one.
+
+    Args:
+        found: setting → `details.details`, all of the same methods.
+    """
+    result = {}
+    for label in next(iter(found.values()))["predictions"]:
+        own = [one["predictions"][label] for one in found.values()]
+        stated = [one["inside"] for one in own if one["inside"] is not None]
+        bins = min(len(one["calibration"]) for one in own)
+        result[label] = {
+            "factor": float(np.exp(np.mean([np.log(one["factor"]) for one in own]))),
+            "factor_95": float(np.exp(np.mean([np.log(one["factor_95"]) for one in own]))),
+            "inside": float(np.mean(stated)) if stated else None,
+            "reliability_rms": float(np.mean([one["reliability_rms"] for one in own])),
+            "calibration": np.mean([one["calibration"][:bins] for one in own], axis=0).tolist(),
+        }
+    return result
+
+
+def _behind(details: dict[str, Any], best: str | None) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Errors of the predictions by method, and a title and a figure for each round that is shown."""
+    if not details:
+        return {}, []
+    rounds = sorted(
+        ((name, found["clusters"], one) for name, found in details.items() for one in found["examples"].get(best, [])),
+        key=lambda round_: -round_[2]["gain"],
+    )
+    gains, losses = ([one for one in rounds if (one[2]["gain"] > 0) == won] for won in (True, False))
+    plans = [
+        (
+            f"Setting {name}, seed {one['seed']}, round {one['round']}: {abs(one['gain']):.2f} "
+            f"{'less' if one['gain'] > 0 else 'more'} excess, gamma {one['gamma']:.3f}",
+            gantt_figure(one, clusters, (BASELINE, best or "")),
+        )
+        for name, clusters, one in (*gains[:PLANS], *losses[-PLANS:])
+    ]
+    return pooled_predictions(details), plans
+
+
+def _solver(details: dict[str, Any]) -> list[tuple[str, str]]:
+    """Setting and how its optima were found, a sentence each."""
+    return [
+        (name, f"{own['proven']:.0%} of {own['rounds']} rounds proven optimal by '{own['engine']}'"
+         + (f", {own['short']:.0%} cannot reach gamma" if own["short"] else ""))
+        for name, own in ((name, found["solver"]) for name, found in details.items())
+    ]  # fmt: skip
 
 
 def _fact(value: Any) -> str:
     return f"{value:.1%}" if isinstance(value, float) and value < 1 else f"{value:,.6g}"
 
 
-def _paired(rounds: pd.DataFrame, best: str) -> pd.DataFrame:
-    """A row a round: excess, makespan and reliability of the baseline and of the best method."""
-    key = ["setting", "seed", "round"]
-    columns = ["penalised_excess", "makespan", "reliability"]
-    one, other = (
-        rounds[rounds["method"] == label].set_index(key)[columns].add_suffix(suffix)
-        for label, suffix in ((BASELINE, "_base"), (best, "_best"))
-    )
-    return one.join(other).assign(gain=lambda table: table["penalised_excess_base"] - table["penalised_excess_best"])
-
-
 def _told(rounds: pd.DataFrame, best: str) -> list[tuple[str, str]]:
     """Shares of rounds in which the best method's plan costs less, the same, or more."""
-    gain = _paired(rounds, best)["gain"]
+    gain = paired(rounds, best)["gain"]
     shares = (("less", gain > 1e-9), ("the same", gain.abs() <= 1e-9), ("more", gain < -1e-9))
     return [(name, f"{mask.mean():.0%}") for name, mask in shares]
 
 
 def _examples(rounds: pd.DataFrame, best: str) -> list[dict[str, str]]:
     """Rounds with the largest gains and the largest losses."""
-    table = _paired(rounds, best).sort_values("gain", ascending=False).reset_index()
+    table = paired(rounds, best).sort_values("gain", ascending=False).reset_index()
     chosen = pd.concat([table.head(SHOWN), table[table["gain"] < 0].tail(SHOWN)])
     return [
         {
@@ -118,71 +170,3 @@ def _examples(rounds: pd.DataFrame, best: str) -> list[dict[str, str]]:
         }
         for row in chosen.to_dict("records")
     ]  # fmt: skip
-
-
-def ratio_figure(summary: Summary, whole: str) -> str:
-    """Ratios to the baseline with their intervals, the best on top; dots are the single settings."""
-    methods = [label for label in summary[whole] if label != BASELINE]
-    methods.sort(key=lambda label: -_ratio(summary[whole][label])[0])
-    figure, axis = _axes(0.42 * len(methods) + 1.0)
-    for k, label in enumerate(methods):
-        mean, low, high = _ratio(summary[whole][label])
-        colour = "#228833" if high < 1 else "#bb5566" if low > 1 else "#777777"
-        single = [_ratio(summary[name][label])[0] for name in summary if name != POOLED]
-        axis.plot(single, [k] * len(single), "o", color="#aaaaaa", markersize=4)
-        axis.plot([low, high], [k, k], color=colour, lw=3, solid_capstyle="butt")
-        axis.plot([mean], [k], "o", color=colour, markersize=8)
-        axis.annotate(f"{mean:.2f} [{low:.2f}, {high:.2f}]", (1.01, k), xycoords=("axes fraction", "data"), va="center",
-                      fontsize=8, color="#777777")  # fmt: skip
-    axis.axvline(1.0, color="#777777", lw=1, ls="--")
-    axis.set_xscale("log")
-    low, high = axis.get_xlim()
-    ticks = [tick for tick in TICKS if low <= tick <= high]
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.minorticks_off()
-    axis.set_yticks(range(len(methods)), methods)
-    axis.set_ylim(-0.6, len(methods) - 0.4)
-    axis.set_xlabel(f"penalised excess over that of {BASELINE} (left is better)")
-    return _svg(figure)
-
-
-def gain_figure(rounds: pd.DataFrame, best: str) -> str:
-    """How much less each round costs under the best method, rounds in order."""
-    gain = np.sort(_paired(rounds, best)["gain"].to_numpy())[::-1]
-    gain = gain[np.linspace(0, len(gain) - 1, min(len(gain), POINTS)).round().astype(int)]
-    figure, axis = _axes(2.6)
-    share = (np.arange(len(gain)) + 0.5) / len(gain) * 100
-    for mask, colour in ((gain > 0, "#228833"), (gain < 0, "#bb5566")):
-        axis.fill_between(share, np.where(mask, gain, 0.0), color=colour, step="mid", lw=0)
-    axis.axhline(0.0, color="#777777", lw=1)
-    low, high = np.quantile(gain, [0.005, 0.995])
-    axis.set_ylim(min(low, 0) * 1.2 - 0.01, max(high, 0) * 1.1 + 0.01)
-    axis.set_xlim(0, 100)
-    axis.set_xlabel("% of the rounds")
-    axis.set_ylabel(f"excess of {BASELINE}\nminus that of {best}")
-    return _svg(figure)
-
-
-def _axes(height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, height), layout="constrained")
-    axis = figure.subplots()
-    grey = "#777777"  # reads on light and on dark
-    axis.tick_params(colors=grey)
-    axis.xaxis.label.set_color(grey)
-    axis.yaxis.label.set_color(grey)
-    for side, spine in axis.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(grey)
-    return figure, axis
-
-
-def _svg(figure: Any) -> str:
-    """Inline SVG with text as text; the same figure gives the same bytes."""
-    import matplotlib as mpl
-
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mfcp"}):
-        text = io.StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    return text.getvalue().partition("<svg")[1] + text.getvalue().partition("<svg")[2]

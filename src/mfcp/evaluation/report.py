@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def write_outcome(outcome: BenchmarkResult, folder: Path) -> None:
     """Everything about an in-memory benchmark in one folder."""
     write_json(folder / "metrics.json", outcome.summary)
+    write_json(folder / "details.json", outcome.details)
     with replacing(folder / "rounds.parquet") as path:
         outcome.rounds.to_parquet(path, index=False)
     notes = [f"Emulated, not measured: {', '.join(outcome.pool.emulated)}."] if outcome.pool.emulated else []

@@ -1,4 +1,4 @@
-"""Stage evaluate: data/models → metrics.json, headline.json and rounds.parquet in data/reports, and all in MLflow."""
+"""Stage evaluate: data/models → the numbers of data/reports (metrics, headline, details, rounds), and all in MLflow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pandas as pd
 
 from mfcp.errors import MfcpError
 from mfcp.evaluation.compare import Summary, headline, leading, summarise
+from mfcp.evaluation.details import details
 from mfcp.evaluation.metric_table import METRICS
 from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.files import replacing, write_json
@@ -18,22 +19,21 @@ from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, MODELS, REPORTS, VALID, main
 from mfcp.study.reference import solved_setting
 from mfcp.study.study_data import Study
-from mfcp.tracking import MethodResult, SeedResult, dvc_hashes, git_tags, log_results
-
-EXPERIMENT = "mfcp"
+from mfcp.tracking import PIPELINE, MethodResult, SeedResult, dvc_hashes, git_tags, log_results
 
 
 def run(settings: Settings) -> None:
     """Judge every method of params.yaml on the test rounds of every setting."""
     section: EvaluateSettings = settings.section("evaluate")
     study = Study.load(FEATURES)
-    rounds, seeds = [], []
+    rounds, seeds, found = [], [], {}
     models: dict[str, dict[str, Trained]] = {}
     with progress("evaluate", len(study.settings) + 1) as advance:
         for name in study.settings:
             setting = solved_setting(study, name, settings.section("matching"), price=section.shortfall_price)
             models[name] = {label: Trained.load(MODELS / label, name) for label in settings.methods}
             table, per_seed = evaluate(setting, models[name], section)
+            found[name] = details(setting, models[name], table)
             rounds.append(table)
             seeds.append(per_seed)
             advance()
@@ -44,6 +44,7 @@ def run(settings: Settings) -> None:
         all_rounds.to_parquet(path, index=False)
     write_json(REPORTS / "metrics.json", summary)
     write_json(REPORTS / "headline.json", headline(summary))
+    write_json(REPORTS / "details.json", found)
     _track(_results(summary, all_seeds, models), summary)
 
 
@@ -73,7 +74,7 @@ def _track(results: list[MethodResult], summary: Summary) -> None:
     outs = [str(VALID), str(FEATURES)]
     try:
         tags = git_tags(here) | dvc_hashes(here, outs)
-        log_results(EXPERIMENT, results, tags=tags, methods=leading(summary), progress=True)
+        log_results(PIPELINE, results, tags=tags, methods=leading(summary), progress=True)
     except MfcpError as error:
         print(f"warning: results are in {REPORTS}, but not in MLflow: {error}", file=sys.stderr)
 

@@ -1,7 +1,10 @@
-"""Stage report: metrics.json and the training curves → tables, figures and report.html in data/reports."""
+"""Stage report: data/reports and the training curves → tables, figures and report.html, which MLflow gets as well."""
 
 from __future__ import annotations
 
+import sys
+
+from mfcp.errors import MfcpError
 from mfcp.evaluation import plots
 from mfcp.evaluation.compare import POOLED
 from mfcp.evaluation.html_report import write_report
@@ -10,6 +13,7 @@ from mfcp.files import read_json
 from mfcp.methods.training_curves import read_curves
 from mfcp.settings import Settings
 from mfcp.stages.base import MODELS, REPORTS, main
+from mfcp.tracking import PIPELINE, attach
 
 
 def run(settings: Settings) -> None:
@@ -23,6 +27,10 @@ def run(settings: Settings) -> None:
     history = {f"{name}/{method}": read_curves(MODELS / method, name) for name, method in runs}
     plots.curves(history, REPORTS / "training.png")
     write_report(REPORTS, REPORTS / "report.html")
+    try:
+        attach(PIPELINE, REPORTS / "report.html")
+    except MfcpError as error:
+        print(f"warning: the report is not in MLflow: {error}", file=sys.stderr)
     print(f"tables and figures in {REPORTS}, all of it in {REPORTS / 'report.html'}")
 
 
