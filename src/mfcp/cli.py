@@ -13,6 +13,7 @@ from mfcp.commands import (
     calibrate,
     capture,
     check,
+    completion,
     init,
     match,
     paper,
@@ -34,17 +35,19 @@ COMMANDS = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, and exit: 0 on success, 2 on bad usage or input, 1 on an internal failure."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     sys.exit(guarded(lambda: options.run(options)))
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command."""
     parser = argparse.ArgumentParser(
         prog="mfcp", description="Predict and match deep-learning tasks to third-party clusters."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_parser(commands)
+    completion.add_parser(commands, parser)
     return parser
 
 

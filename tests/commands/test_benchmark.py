@@ -53,7 +53,7 @@ def test_benchmark_of_a_bare_log(tmp_path, capsys, regime):
     code, out, err = run(capsys, *arguments, "--out", tmp_path / "one")
     assert code == 0, err
     assert "emulated, not measured:" in out
-    assert "failures" in out.splitlines()[-1]
+    assert "failures" in out.splitlines()[-2]
     summary = json.loads((tmp_path / "one/metrics.json").read_text())
     assert set(summary) == {"A", "B", "pooled"}
     assert set(summary["A"]) == {"tsm", "mfcp_ad", "tsm_log_bayes"}

@@ -67,3 +67,17 @@ def test_throughput_alone_and_single_runs_are_called_thin(tmp_path, capsys):
     assert "no durations: seconds follow from throughput" in said
     assert "fewer than 5 runs of a pair on a, b, c" in said
     assert check(tmp_path / "none") == 2
+
+
+def test_a_plain_table_of_runs_needs_no_names_and_failures_without_successes_are_explained(tmp_path, capsys):
+    """What a person has who has written down thirty runs: task, cluster, seconds, status."""
+    tables = small_log(10, runs=1)
+    tables["runs"].loc[[0, 7], ["status", "duration_s"]] = ["failed", None]
+    write_tables(tables, tmp_path, format="csv")
+    runs = pd.read_csv(tmp_path / "runs.csv")[["task_id", "cluster_id", "duration_s", "status"]]
+    runs.to_csv(tmp_path / "runs.csv", index=False)
+    check(tmp_path)
+    out = capsys.readouterr().out
+    assert "30 runs" in out
+    assert "Every row follows the schema." in out
+    assert "  - 2 failed, none on a pair that ever succeeded: pairs that cannot run, not how often runs fail: " in out

@@ -132,3 +132,6 @@ def test_predictions_plans_and_optima_are_shown_where_they_are_known(rounds, sum
     assert "none stated" in told
     assert "<i>x" not in text
     assert page.tags.count("svg") == 2 + 2 + 4
+    alone = {name: {**found, "examples": {}} for name, found in details.items()}
+    text = render({name: {"tsm": own["tsm"]} for name, own in summary.items()}, rounds, {}, alone)
+    assert Page(text).tags.count("svg") == 2  # without a baseline there is nothing to compare

@@ -26,14 +26,16 @@ def test_figures_show_what_they_are_given(compared):
     plt.close(drawn[0])
 
 
-def test_bars_are_as_high_as_the_means(compared, monkeypatch):
+def test_dots_lie_at_the_means_and_axes_are_linear(compared, monkeypatch):
     summary, drawn = compared[0], []
     monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure))
-    plots.bars(summary, None)
+    plots.metrics(summary, None)
     axis = drawn[0].axes[plots.FIG4.index("reliability")]
-    heights = [bar.get_height() for container in axis.containers if hasattr(container, "patches") for bar in container]
-    expected = [summary[name][method]["reliability"]["mean"] for method in summary["A"] for name in ("A", "B")]
-    assert heights == pytest.approx(expected)
+    for container, name in zip(axis.containers, ("A", "B"), strict=True):
+        expected = [summary[name][method]["reliability"]["mean"] for method in summary["A"]]
+        assert container.lines[0].get_xdata() == pytest.approx(expected)
+    assert {axis.get_xscale() for axis in drawn[0].axes} == {"linear"}
+    assert [text.get_text() for text in drawn[0].axes[0].get_yticklabels()] == list(summary["A"])
     plots.pyplot().close(drawn[0])
 
 
@@ -43,6 +45,6 @@ def test_curves_are_means_over_seeds_in_a_panel_per_setting(monkeypatch):
     watched = {"validation.penalised_cost": values}
     plots.curves({"A/ad": watched, "B/ad": watched, "A/tsm": {}}, None)
     assert [axis.get_title()[:9] for axis in drawn[0].axes] == ["setting A", "setting B"]
-    assert drawn[0].axes[0].lines[0].get_ydata().tolist() == [4.0, 1.5]
-    assert len(drawn[0].axes[0].lines) == 1
+    assert drawn[0].axes[0].lines[0].get_ydata().tolist() == [0.0, -2.5]  # of -2 and -3
+    assert drawn[0].axes[0].lines[2].get_ydata().tolist() == [0.0, -2.0]  # and a standard error of 0.5
     plots.pyplot().close(drawn[0])

@@ -31,7 +31,7 @@ def test_same_numbers_same_bytes(compared, tmp_path):
         plots.curves(history, folder / "training.png")
         write_tables(summary, folder / "comparison.md", ["Emulated, not measured: samples."])
     names = sorted(p.name for p in (tmp_path / "one").iterdir())
-    assert names == ["bars.png", "comparison.md", "ratios.png", "training.png"]
+    assert names == ["comparison.md", "metrics.png", "ratios.png", "training.png"]
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
         assert (tmp_path / "one" / name).stat().st_size > 200

@@ -67,7 +67,7 @@ def test_the_pipeline_end_to_end_twice(folder, capsys):
     assert "| tsm_log_bayes |" in (folder / "data/reports/comparison.md").read_text()
     assert "report.html" in capsys.readouterr().out
     for name in (
-        "bars.png",
+        "metrics.png",
         "ratios.png",
         "training.png",
         "comparison.md",

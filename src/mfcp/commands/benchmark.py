@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"note: {note}")
     if outcome.pool.emulated:
         print(f"emulated, not measured: {', '.join(outcome.pool.emulated)}")
+    print(f"The whole comparison, for a browser: {options.out / 'report.html'}")
 
 
 def _settings(options: argparse.Namespace) -> tuple[BenchmarkSettings, float]:

@@ -163,7 +163,13 @@ def _reasons(tables: Tables, coverage: Coverage) -> list[str]:
     """What is missing or little, each with what it costs."""
     lines = []
     if not coverage.failures:
-        lines.append("no run failed where one succeeded: reliability is unknown, and gamma will not be applied")
+        from mfcp.data.log.schema import SUCCEEDED, UNFINISHED
+
+        failed = int((~tables["runs"]["status"].isin((SUCCEEDED, *UNFINISHED))).sum())
+        why = "no run failed"
+        if failed:
+            why = f"{failed} failed, none on a pair that ever succeeded: pairs that cannot run, not how often runs fail"
+        lines.append(f"{why}: reliability is unknown, and gamma will not be applied")
     few = [name for name, runs in zip(coverage.cluster_id, coverage.runs, strict=True) if 0 < runs < _FEW_RUNS]
     if few and coverage.failures:
         shown = ", ".join(few[:4]) + (f" and {len(few) - 4} more clusters" if len(few) > 4 else "")

@@ -30,7 +30,9 @@ def read_log(folder: Path, *, max_bad_share: float) -> Validated:
     from mfcp.progress import progress
 
     with progress(f"read and validate {folder}"):
-        validated = validate(read_tables(folder), max_bad_share=max_bad_share, expectations=of_working_folder())
+        validated = validate(
+            read_tables(folder, name_runs=True), max_bad_share=max_bad_share, expectations=of_working_folder()
+        )
     for text in validated.report["warnings"]:  # now, since they may say why a command cannot go on
         print(f"warning: {text}")
     bad = sum(entry["bad_rows"] for entry in validated.report["tables"].values())

@@ -1,4 +1,4 @@
-"""Figures: bars as in the paper's Fig. 4, ratios to the baseline, and training curves."""
+"""Figures: metrics as in the paper's Fig. 4, ratios to the baseline, and training curves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mfcp.evaluation.compare import Summary
 
 FIG4 = ("relative_regret", "penalised_excess", "reliability", "utilization")
-_WIDTH = 0.8
+_APART = 0.55  # of a row, over which its settings lie
 
 
 def pyplot() -> Any:
@@ -35,35 +35,31 @@ def save(figure: Any, path: Path) -> None:
     pyplot().close(figure)
 
 
-def bars(summary: Summary, path: Path) -> None:
-    """Settings × methods × metrics with 95 % intervals, as Fig. 4 of [Huo2025]_."""
+def metrics(summary: Summary, path: Path) -> None:
+    """Metrics × methods × settings with 95 % intervals, what Fig. 4 of [Huo2025]_ shows, on axes that are not cut."""
     plt = pyplot()
     settings = [name for name in summary if name != POOLED]
     methods = list(summary[settings[0]])
-    figure, axes = plt.subplots(1, len(FIG4), figsize=(4.2 * len(FIG4), 4.2), layout="constrained")
-    colours = plt.get_cmap("tab10").colors
+    rows = np.arange(len(methods))
+    size = (3.4 * len(FIG4), (0.15 + 0.13 * len(settings)) * len(methods) + 1.4)
+    figure, axes = plt.subplots(1, len(FIG4), figsize=size, sharey=True, layout="constrained")
     for axis, metric in zip(axes, FIG4, strict=True):
-        for k, method in enumerate(methods):
-            values = [summary[s][method][metric] for s in settings]
+        for k, name in enumerate(settings):
+            values = [summary[name][method][metric] for method in methods]
             mean = np.array([v["mean"] for v in values], float)
             half = [v["ci_high"] - v["mean"] if v["n"] > 1 else 0.0 for v in values]  # t intervals are symmetric
-            x = np.arange(len(settings)) + (k - (len(methods) - 1) / 2) * _WIDTH / len(methods)
-            axis.bar(x, mean, _WIDTH / len(methods), yerr=half, color=colours[k % 10], label=method,
-                     error_kw={"elinewidth": 0.8})  # fmt: skip
-        axis.set_xticks(range(len(settings)), settings)
-        axis.set_xlabel("setting")
+            y = rows + _APART * (k - (len(settings) - 1) / 2) / len(settings)
+            axis.errorbar(mean, y, xerr=half, fmt="o", ms=4, lw=1.2, label=name)
+        if metric in ("relative_regret", "penalised_excess"):
+            axis.axvline(0.0, color="grey", lw=0.8)
+        axis.grid(axis="y", color="0.92")
+        axis.set_axisbelow(True)
         better = METRICS[metric].better
-        axis.set_title(
-            f"{metric.replace('_', ' ')} ({'lower' if better == 'low' else 'higher'} is better)", fontsize=10
-        )
-        if metric in ("reliability", "utilization"):
-            low = min(summary[s][m][metric]["mean"] for s in settings for m in methods)
-            axis.set_ylim(bottom=max(0.0, low - 0.1))
-        else:  # TAM is far off: the others stay readable on a logarithmic axis
-            axis.set_yscale("symlog", linthresh=0.05)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(8, len(methods)), fontsize=9
-    )
+        axis.set_xlabel(f"{metric.replace('_', ' ')} ({'left' if better == 'low' else 'right'} is better)")
+    axes[0].set_yticks(rows, methods)
+    axes[0].invert_yaxis()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(settings), fontsize=9,
+                  title="setting, 95 % interval over seeds")  # fmt: skip
     save(figure, path)
 
 
@@ -99,7 +95,9 @@ def ratios(summary: Summary, path: Path) -> None:
 
 
 def curves(history: dict[str, dict[str, np.ndarray]], path: Path) -> None:
-    """Validation cost during decision-focused training: a panel per setting, mean over seeds and its spread.
+    """What decision-focused training does to the validation cost: a panel per setting, mean over seeds and its error.
+
+    Costs are those above each seed's first one: seeds differ far more in level than training changes.
 
     Args:
         history: "setting/method" → curve name → (S, checks).
@@ -115,11 +113,16 @@ def curves(history: dict[str, dict[str, np.ndarray]], path: Path) -> None:
     for key, values in watched.items():
         setting, method = key.split("/")
         axis = axes[0][settings.index(setting)]
-        x, mean, spread = np.linspace(0, 1, values.shape[1]), values.mean(axis=0), values.std(axis=0)
+        change = values - values[:, :1]
+        x, mean = np.linspace(0, 1, values.shape[1]), change.mean(axis=0)
+        error = change.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0 * mean
         (line,) = axis.plot(x, mean, label=method)
-        axis.fill_between(x, mean - spread, mean + spread, alpha=0.15, color=line.get_color())
-        axis.set_title(f"setting {setting}: mean ± deviation over {len(values)} seeds", fontsize=10)
-    axes[0][0].set_ylabel("penalised cost on validation rounds")
+        for edge in (mean - error, mean + error):
+            axis.plot(x, edge, color=line.get_color(), lw=0.6, ls=":")
+        axis.set_title(f"setting {setting}: mean ± standard error, {len(values)} seeds", fontsize=10)
+    for axis in axes[0]:
+        axis.axhline(0.0, color="grey", lw=0.8)
+    axes[0][0].set_ylabel("change of the penalised cost\non validation rounds (lower is better)")
     figure.supxlabel("share of training steps", fontsize=10)
     if watched:
         axes[0][0].legend(fontsize=8)

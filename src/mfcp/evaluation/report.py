@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mfcp.evaluation import plots
+from mfcp.evaluation.html_report import write_report
 from mfcp.evaluation.table import markdown
 from mfcp.files import replacing, write_json
 
@@ -24,6 +25,7 @@ def write_outcome(outcome: BenchmarkResult, folder: Path) -> None:
     write_tables(outcome.summary, folder / "comparison.md", notes)
     write_figures(outcome.summary, folder)
     plots.curves(outcome.history, folder / "training.png")
+    write_report(folder, folder / "report.html")
 
 
 def write_tables(summary: Summary, path: Path, notes: list[str]) -> None:
@@ -35,7 +37,7 @@ def write_tables(summary: Summary, path: Path, notes: list[str]) -> None:
 
 
 def write_figures(summary: Summary, folder: Path) -> None:
-    """bars.png and, where there is a baseline, ratios.png."""
-    plots.bars(summary, folder / "bars.png")
+    """metrics.png and, where there is a baseline, ratios.png."""
+    plots.metrics(summary, folder / "metrics.png")
     if any("vs_tsm" in metrics for metrics in next(iter(summary.values())).values()):
         plots.ratios(summary, folder / "ratios.png")

@@ -42,7 +42,7 @@ def draw(results: dict[str, Any], folder: Path) -> None:
                     for key, rows in tables.items()
                     if key not in (POOLED, HELD_OUT)
                 }
-                plots.bars(drawn, folder / f"{name}-{data}.png")
+                plots.metrics(drawn, folder / f"{name}-{data}.png")
                 plots.ratios(
                     {key: tables[key] for key in (HELD_OUT, POOLED) if key in tables},
                     folder / f"{name}-{data}-ratios.png",

@@ -128,6 +128,16 @@ def test_missing_column_is_named_with_those_seen(folder):
         read_tables(folder)
 
 
+def test_runs_without_a_name_are_named_where_that_is_asked_for(tmp_path, small_log):
+    write_tables(small_log(), tmp_path, format="csv")
+    runs = pd.read_csv(tmp_path / "runs.csv").drop(columns="run_id")
+    runs.to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.raises(DataError, match="table 'runs' lacks column run_id"):
+        read_tables(tmp_path)  # as deliveries are read, whose runs are known by their names
+    assert list(read_tables(tmp_path, name_runs=True)["runs"]["run_id"][:2]) == ["row 1", "row 2"]
+    assert read_tables(tmp_path, name_runs=True)["runs"]["run_id"].is_unique
+
+
 def test_a_column_given_twice(folder):
     path = folder / "clusters.csv"
     path.write_text(path.read_text().replace("peak_flops", "software", 1))

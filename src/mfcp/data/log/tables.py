@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mfcp.data.log.formats import READERS, WRITERS
-from mfcp.data.log.schema import SCHEMA, Table
+from mfcp.data.log.schema import RUNS, SCHEMA, Table
 from mfcp.errors import DataError
 from mfcp.files import replacing
 
@@ -19,7 +19,7 @@ Tables = dict[str, "pd.DataFrame"]
 Format = Literal["parquet", "csv", "jsonl"]
 
 
-def read_tables(folder: Path) -> Tables:
+def read_tables(folder: Path, *, name_runs: bool = False) -> Tables:
     """The tables of a folder in the log schema; other files are ignored.
 
     Columns arrive in the schema's types. One in which a cell does not convert stays as it was read, so that
@@ -27,6 +27,8 @@ def read_tables(folder: Path) -> Tables:
 
     Args:
         folder: holds one file a table, `<table>.parquet`, `.csv` or `.jsonl`.
+        name_runs: name the runs of a table without `run_id` by their rows. Not for a log that grows by deliveries, in
+            which a run that comes twice is known by its name.
 
     Raises:
         DataError: no such folder, a required table is missing or there twice, a file is damaged, empty or in
@@ -39,7 +41,7 @@ def read_tables(folder: Path) -> Tables:
     for table in SCHEMA.values():
         path = find_table(folder, table.name)
         if path is not None:
-            tables[table.name] = read_table(path, table)
+            tables[table.name] = read_table(path, table, name_rows=name_runs and table is RUNS)
             if table.required and tables[table.name].empty:
                 raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
         elif table.required:
@@ -52,14 +54,16 @@ def read_tables(folder: Path) -> Tables:
     return tables
 
 
-def read_table(path: Path, table: Table) -> pd.DataFrame:
-    """One table's file, see `read_tables`; it may have no rows."""
+def read_table(path: Path, table: Table, *, name_rows: bool = False) -> pd.DataFrame:
+    """One table's file, see `read_tables`; it may have no rows. `name_rows` fills in a key that is not there."""
     from mfcp.data.log.coercion import coerce
 
     try:
         frame = READERS[path.suffix](path)
     except OSError as error:
         raise DataError(f"{path}: cannot read ({error.strerror or error}); mend the file or its rights") from None
+    if name_rows and table.columns[0].name not in frame:
+        frame.insert(0, table.columns[0].name, [f"row {k}" for k in range(1, len(frame) + 1)])
     check_columns(table, frame, str(path))
     return coerce(table, frame).lenient
 
