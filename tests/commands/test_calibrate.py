@@ -1,3 +1,4 @@
+import json
 import re
 
 import numpy as np
@@ -43,6 +44,15 @@ def test_a_log_is_calibrated_printed_and_written(folder, tmp_path, capsys):
     assert "rows are left out" not in text
     assert set(load(out)) == {"H100", "A10"}
     assert set(pd.read_csv(out)["source"].str.contains("tasks")) == {True}
+
+
+def test_json_has_the_numbers_of_the_table(folder, capsys):
+    assert run(folder, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    rows = {(row["cluster"], row["phase"]): row for row in told["step_times"]}
+    assert rows["aurora-h100x1", "train"]["accelerator"] == "H100"
+    assert 0 < rows["aurora-h100x1", "train"]["mape"] < 1
+    assert {one["cluster"] for one in told["zeta"]} >= {"aurora-h100x1"}
 
 
 def test_the_emulator_takes_what_calibrate_wrote(folder, tmp_path):

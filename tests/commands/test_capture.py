@@ -1,5 +1,6 @@
 """`mfcp capture` as a user meets it: a module of one's own, ONNX, the zoo, a folder; and what it refuses."""
 
+import json
 import re
 
 import numpy as np
@@ -230,3 +231,13 @@ def test_a_folder_with_a_large_graph_unknown_operators_and_no_flops(folder, caps
     assert (code, err) == (0, "")
     assert re.search(r"g +│ +20000 │ +0 │ +- │ +160k │ +80k │ +40k │ +2 │", out), out
     assert "operators without a class, counted as other and without FLOPs: warp (2)" in out
+
+
+def test_json_has_the_numbers_of_the_table(folder, capsys):
+    write_tables(dict(zip(("nodes", "edges"), tables(["relu", "warp"], [(0, 1)]), strict=True)), folder)
+    code, out, err = run(capsys, "capture", ".", "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    (row,) = told["graphs"]
+    assert (row["graph"], row["operators"], row["flops_training"], row["other"]) == ("g", 2, None, 1)
+    assert told["operators_without_a_class"] == {"warp": 1}

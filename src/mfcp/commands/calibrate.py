@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.commands.json_output import add_json, aside, print_json
 from mfcp.errors import DataError, SettingsError
 from mfcp.files import output_folder
 
@@ -32,6 +33,7 @@ def add_parser(commands: Any) -> None:
         "--out", type=Path, metavar="FILE", help="efficiencies of training steps, CSV, for the emulator"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the folds by family (default: 0)")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -48,21 +50,28 @@ def run(options: argparse.Namespace) -> None:
         if options.out.is_dir():
             raise SettingsError(f"--out {options.out}: a folder; expected the name of a CSV file")
         output_folder(options.out.parent)
-    with progress(f"read and validate {options.data}"):
-        validated = validate(read_tables(options.data), max_bad_share=1.0)
-    _print_left_out(validated.report)
+    with aside(options):
+        with progress(f"read and validate {options.data}"):
+            validated = validate(read_tables(options.data), max_bad_share=1.0)
+        _print_left_out(validated.report)
     tables = validated.tables
     logs = step_logs(tables)
     found = []
-    with progress("calibrate", len(logs)) as advance:
+    with aside(options), progress("calibrate", len(logs)) as advance:
         for log in logs:
             found.append(calibrate(log, seed=options.seed))
             advance()
-    _print(found)
-    if "colocation" in tables:
-        _print_zeta(tables)
+    zeta = _zeta(tables) if "colocation" in tables else []
+    if options.json:
+        print_json({"step_times": [_record(one) for one in found], "zeta": zeta})
+    else:
+        _print(found)
+        for one in zeta:
+            told = "{cluster}: zeta(2) = {zeta:.3f} from {pairs} pairs, floor {floor:.3f} at decay {decay:g}"
+            print(told.format(**one))
     if options.out:
-        _write(found, options.out)
+        with aside(options):
+            _write(found, options.out)
 
 
 def _write(found: list[Calibrated], path: Path) -> None:
@@ -106,11 +115,21 @@ def _print(found: list[Calibrated]) -> None:
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-def _print_zeta(tables: Tables) -> None:
+def _record(one: Calibrated) -> dict[str, Any]:
+    """A row of the table."""
+    log = one.log
+    names = {"cluster": log.cluster_id, "accelerator": log.accelerator, "phase": log.phase}
+    return {**names, "tasks": len(log.seconds), "mape": one.mape, "r2_log": one.r2}
+
+
+def _zeta(tables: Tables) -> list[dict[str, Any]]:
+    """What is fitted to co-location, a row a cluster."""
     from mfcp.data.emulator_calibration import DECAY, fit_speedup, multipliers
 
     names, curve = fit_speedup(tables["colocation"])
     counts = multipliers(tables["colocation"]).groupby(level=0).size()
     factors = curve.table(len(names), 2)[:, 2]
-    for name, zeta, floor in zip(names, factors, curve.floor, strict=True):
-        print(f"{name}: zeta(2) = {zeta:.3f} from {counts[name]} pairs, floor {floor:.3f} at decay {DECAY:g}")
+    return [
+        {"cluster": str(name), "zeta": float(zeta), "pairs": int(counts[name]), "floor": float(floor), "decay": DECAY}
+        for name, zeta, floor in zip(names, factors, curve.floor, strict=True)
+    ]

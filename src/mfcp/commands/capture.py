@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.commands.json_output import add_json, aside, print_json
 from mfcp.errors import SettingsError
 from mfcp.files import output_folder
 from mfcp.tasks.capture.inputs import DTYPES, input_size, parse_input
@@ -50,6 +51,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="add tables nodes, edges and tasks to this folder")
     parser.add_argument("--force", action="store_true", help="replace a task of the same name in --out")
     parser.add_argument("--list", action="store_true", help="list the models of the zoo")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -69,21 +71,22 @@ def run(options: argparse.Namespace) -> None:
 
         _refuse(options, "input", "phase", "optimizer", "batch", "name", "out")
         tables = read_graphs(Path(options.model))
-        _print(tables["nodes"], tables["edges"])
+        _tell(options, tables["nodes"], tables["edges"])
         return
     if options.out:
         output_folder(options.out)
     model = _model(options)
     tables = model.tables()
-    _print(tables["nodes"], tables["edges"])
-    for graph in model.graphs:
-        why = f"holds for batch {graph.batch} only: {graph.only}" if graph.only else "holds for every batch size"
-        print(f"{graph.graph_id}: {why}")
-    if options.out:
-        from mfcp.data.log.captured import add_model
+    _tell(options, tables["nodes"], tables["edges"])
+    with aside(options):
+        for graph in model.graphs:
+            why = f"holds for batch {graph.batch} only: {graph.only}" if graph.only else "holds for every batch size"
+            print(f"{graph.graph_id}: {why}")
+        if options.out:
+            from mfcp.data.log.captured import add_model
 
-        add_model(options.out, model, replace=options.force)
-        print(f"added to {options.out}: task '{model.forward.graph_id}', tables nodes, edges and tasks")
+            add_model(options.out, model, replace=options.force)
+            print(f"added to {options.out}: task '{model.forward.graph_id}', tables nodes, edges and tasks")
 
 
 def _refuse(options: argparse.Namespace, *names: str) -> None:
@@ -184,11 +187,18 @@ def _made(
     return Model(name, forward, step, optimizer, options.batch or batch, size, domain, batched)
 
 
-def _print(nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
-    """One line a graph; the operators without a class below."""
+def _tell(options: argparse.Namespace, nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
+    """One line a graph, or its numbers as JSON."""
+    rows, unknown = _amounts(nodes, edges)
+    if options.json:
+        print_json({"graphs": rows, "operators_without_a_class": unknown})
+    else:
+        _print(rows, unknown)
+
+
+def _amounts(nodes: pd.DataFrame, edges: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Of one sample of each graph; and how often operators without a class occur."""
     import pandas as pd
-    from rich.console import Console
-    from rich.table import Table
 
     from mfcp.tasks.graphs.operator_graphs import build_graphs
     from mfcp.tasks.graphs.operators import CLASS_NAMES
@@ -198,24 +208,35 @@ def _print(nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
     forward = nodes["flops"].where(part == "forward", 0).groupby(nodes["graph_id"]).sum()
     steps = set(nodes.loc[part == "optimizer", "graph_id"])
     other = graphs.kind == CLASS_NAMES.index("other")
+    rows = []
+    for i, name in enumerate(graphs.graph_id):
+        own = slice(graphs.ptr[i], graphs.ptr[i + 1])
+        flops, read, written, params = (
+            float(amount[own].sum()) for amount in (graphs.flops, graphs.read, graphs.written, graphs.params)
+        )
+        rows.append({
+            "graph": str(name), "operators": int(own.stop - own.start), "flops_forward": float(forward[name]),
+            "flops_training": flops if name in steps else None, "bytes_read": read, "bytes_written": written,
+            "parameters": params, "other": int(other[own].sum()),
+        })  # fmt: skip
+    return rows, dict(graphs.unknown)
+
+
+def _print(rows: list[dict[str, Any]], unknown: dict[str, int]) -> None:
+    """One line a graph; the operators without a class below."""
+    from rich.console import Console
+    from rich.table import Table
+
     titles = ("graph", "operators", "FLOPs forward", "FLOPs training", "read [B]", "written [B]", "parameters", "other")
     table = Table(title="of one sample; parameters with buffers; other: operators without a class")
     for title in titles:
         table.add_column(title, justify="left" if title == "graph" else "right")
-    for i, name in enumerate(graphs.graph_id):
-        rows = slice(graphs.ptr[i], graphs.ptr[i + 1])
-        flops, read, written, params = (
-            float(amount[rows].sum()) for amount in (graphs.flops, graphs.read, graphs.written, graphs.params)
-        )
-        amounts = [
-            _short(forward[name]),
-            _short(flops) if name in steps else "-",
-            *map(_short, (read, written, params)),
-        ]
-        table.add_row(str(name), str(rows.stop - rows.start), *amounts, str(int(other[rows].sum())))
+    for row in rows:
+        name, operators, *amounts, other = row.values()
+        table.add_row(name, str(operators), *("-" if one is None else _short(one) for one in amounts), str(other))
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-    if graphs.unknown:
-        counted = ", ".join(f"{name} ({count})" for name, count in sorted(graphs.unknown.items()))
+    if unknown:
+        counted = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
         print(f"operators without a class, counted as other and without FLOPs: {counted}")
 
 

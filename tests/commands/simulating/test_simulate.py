@@ -41,6 +41,19 @@ def test_results_of_every_policy(trace, tmp_path, capsys):
     assert {"log-fifo.parquet", "trace-fifo.json", "timeline.png"} <= {path.name for path in out.iterdir()}
 
 
+def test_json_is_one_object_with_what_the_tables_say(trace, tmp_path, capsys):
+    how = ("--trace", trace, "--cluster", "2x4")
+    assert call(*how, "--policy", "fifo,srsf", "--compare", "--json", "--out", tmp_path / "out") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["policies"] == json.loads((tmp_path / "out" / "metrics.json").read_text())
+    minus = told["minus"]["srsf"]
+    means = [told["policies"][name]["mean_jct_s"] for name in ("srsf", "fifo")]
+    assert minus["mean_s"] == pytest.approx(means[0] - means[1])
+    assert call(*how, "--check", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["jobs"] == len(pd.read_csv(trace))
+    assert call(*how, "--policy", "fifo", "--json", "--explain", "j1") == 2
+
+
 def test_names_of_policies_stand_in_a_narrow_table(trace, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert call("--trace", trace, "--cluster", "8", "--policy", "fifo,las:limits=[600,3600]") == 0

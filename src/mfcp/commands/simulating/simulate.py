@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.commands.json_output import add_json, aside, print_json
 from mfcp.commands.reading import add_option, load_members
 from mfcp.commands.simulating.case import Case, spec_of
 from mfcp.commands.simulating.sweep import sweep
@@ -72,6 +73,7 @@ def add_parser(commands: Any) -> None:
     simulate.add_argument("--compare", action="store_true", help="the others with the first, job by job")
     simulate.add_argument("--explain", metavar="JOB", help="why this job waits, and when it is to be expected")
     simulate.add_argument("--out", type=Path, metavar="DIR", help="results (default: only the table)")
+    add_json(simulate)
     add_option(simulate)
     simulate.set_defaults(run=run)
 
@@ -83,13 +85,19 @@ def run(options: argparse.Namespace) -> None:
 
     if not options.policy and not options.check:
         raise SettingsError("--policy: name at least one, as fifo or srsf,las; or describe the trace with --check")
+    if options.json and (options.explain or options.loads or options.seeds):
+        raise SettingsError("--json: tells metrics, --compare and --check; of a sweep, --out has a table, sweep.csv")
     load_members(options)
     policies = dict(_policies(options.policy or ""))
     if options.out:
         output_folder(options.out)
-    case = Case.of(options)
-    for note in case.trace.notes:
-        print(note)
+    with aside(options):
+        case = Case.of(options)
+        for note in case.trace.notes:
+            print(note)
+    if options.check and options.json:
+        print_json(_description(case.trace, case.cluster))
+        return
     if options.check:
         _print_description(case.trace, case.cluster)
         return
@@ -97,10 +105,16 @@ def run(options: argparse.Namespace) -> None:
         sweep(options, case, policies)
         return
     outcomes = {}
-    with progress("simulate", len(policies)) as advance:
+    with aside(options), progress("simulate", len(policies)) as advance:
         for name, policy in policies.items():
             outcomes[name] = case.run(policy, options.seed)
             advance()
+    if options.json:
+        print_json({"policies": _metrics(outcomes)} | _compared(options, outcomes))
+        with aside(options):
+            if options.out:
+                _write(case.trace, outcomes, options.out)
+        return
     _print_metrics(outcomes)
     _print_elastic(policies, case.configurations is not None)
     if options.compare:
@@ -153,10 +167,29 @@ def _print_elastic(policies: dict[str, Policy], measured: bool) -> None:
               "stands in (--configurations).")  # fmt: skip
 
 
-def _print_description(trace: Trace, cluster: Cluster) -> None:
+def _metrics(outcomes: dict[str, Outcome]) -> dict[str, dict[str, Any]]:
+    """Policy → its metrics, and how much work the clock had."""
+    return {name: outcome.metrics() | {"work": outcome.work} for name, outcome in outcomes.items()}
+
+
+def _compared(options: argparse.Namespace, outcomes: dict[str, Outcome]) -> dict[str, Any]:
+    """What `--compare` adds to the JSON: policy → completion times minus those of the first."""
+    from mfcp.simulator.comparing import paired_difference
+
+    if not options.compare:
+        return {}
+    (first, base), *others = outcomes.items()
+    return {"minus": {"policy": first, **{name: paired_difference(base, outcome) for name, outcome in others}}}
+
+
+def _description(trace: Trace, cluster: Cluster) -> dict[str, Any]:
     from mfcp.simulator.traces.description import describe_trace
 
-    about = describe_trace(trace.jobs, cluster)
+    return describe_trace(trace.jobs, cluster)
+
+
+def _print_description(trace: Trace, cluster: Cluster) -> None:
+    about = _description(trace, cluster)
     plain = [[key, text_of(about[key]) if isinstance(about[key], float) else str(about[key])] for key in about
              if isinstance(about[key], (str, int, float))]  # fmt: skip
     sizes = [[f"load of jobs with {size}", text_of(load)] for size, load in about["load_by_size"].items()]
@@ -233,12 +266,11 @@ def _write(trace: Trace, outcomes: dict[str, Outcome], out: Path) -> None:
     from mfcp.files import replacing, write_json
     from mfcp.simulator.timeline import draw_timeline, write_chrome_trace
 
-    metrics = {
-        name: {key: value if value == value else None for key, value in outcome.metrics().items()}
-        | {"work": outcome.work}
-        for name, outcome in outcomes.items()
+    metrics = _metrics(outcomes)
+    finite = {
+        name: {key: None if value != value else value for key, value in own.items()} for name, own in metrics.items()
     }
-    write_json(out / "metrics.json", metrics)
+    write_json(out / "metrics.json", finite)
     if len(trace.left_out):
         with replacing(out / "left_out.csv") as path:
             trace.left_out.to_csv(path, index=False)
