@@ -67,6 +67,9 @@ def test_clusters_and_releases(client):
     [
         ("/nowhere", 404, "Not Found"),
         ("/rounds/99", 404, "round 99: not known here"),
+        ("/rounds/99999999999999999999", 404, "not known here"),
+        ("/what-if?source=99999999999999999999", 404, "there are none; choose one of pending, 2, 1"),
+        ("/what-if?source=2%00", 404, "there are none"),
         ("/rounds/2/task?task=nobody", 404, "no task 'nobody' in this round of 12"),
         ("/what-if?source=99", 404, "tasks '99': there are none; choose one of pending, 2, 1"),
         ("/what-if?gamma=much", 422, "gamma: expected a number, got 'much'"),

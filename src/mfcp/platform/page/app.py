@@ -32,7 +32,7 @@ from mfcp.platform.page.charts import draw
 from mfcp.platform.service.answers import status_of
 
 LOG = logging.getLogger("mfcp.ui")
-HOSTS = ["127.0.0.1", "localhost", "[::1]"]
+HOSTS = ["127.0.0.1", "localhost"]
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -121,8 +121,9 @@ class Pages:
         row, planned = self.board.round(number)
         lanes = self.board.champion.release.cluster_id if self.board.champion.version else ()
         seconds = planned["seconds"].to_numpy(np.float64)
-        known = {name: None if row[name] != row[name] else row[name] for name in ("mean_reliability", "gamma")}
-        chart = draw(lanes, list(planned["task_id"]), list(planned["cluster_id"]), seconds, bound=row["lower_bound"])
+        names = ("mean_reliability", "gamma", "lower_bound")
+        known = {name: None if row[name] != row[name] else row[name] for name in names}
+        chart = draw(lanes, list(planned["task_id"]), list(planned["cluster_id"]), seconds, bound=known["lower_bound"])
         told = words.plan(row["status"], row["makespan"], row["gap"], known["mean_reliability"], known["gamma"])
         return {"row": row, "chart": chart, "told": told, "assignments": planned.to_dict("records")}
 

@@ -25,6 +25,7 @@ from mfcp.rules.base import Belief
 
 ROUNDS = 50  # shown, newest first
 _LOADED = 50  # newest rounds whose plans say how long a cluster is still busy
+_LARGEST_ID = 2**31  # a database takes no larger integer
 _FRESH_S = 1.0  # for which the champion is not looked for again
 
 
@@ -144,7 +145,7 @@ class Board:
             return self.given
         if self.store is not None and source == "pending":
             return self.store.pending(1000)
-        if self.store is not None and source.isdecimal():
+        if self.store is not None and source.isdecimal() and int(source) <= _LARGEST_ID:
             planned = self.store.assignments(round_id=int(source))
             if len(planned):
                 return self.store.tables(list(planned["task_id"]))
@@ -212,7 +213,7 @@ class Board:
         Raises:
             UnknownNameError: there is none of this id.
         """
-        rows = None if self.store is None else self.store.rounds(round_id=number)
+        rows = None if self.store is None or number > _LARGEST_ID else self.store.rounds(round_id=number)
         if self.store is None or rows is None or rows.empty:
             raise UnknownNameError(f"round {number}: not known here")
         row = {str(name): value for name, value in rows.iloc[0].to_dict().items()}
