@@ -16,6 +16,7 @@ from pathlib import Path
 from flows import guard
 from mfcp.errors import MfcpError
 from mfcp.telemetry import OFF
+from mfcp.tracking import FLOW_RUN
 
 TAIL_LINES = 40
 SIGNS = {"Running stage '": "ran", "is cached - skipping run": "restored"}  # what DVC prints about a stage
@@ -48,7 +49,9 @@ def stages(root: Path, targets: Sequence[str] = ()) -> list[str]:
         raise MfcpError(f"{root}: DVC cannot read the pipeline: {error}") from error
 
 
-def reproduce(root: Path, stage: str, *, log: Callable[[str], None], timeout_s: float | None = None) -> str:
+def reproduce(
+    root: Path, stage: str, *, log: Callable[[str], None], timeout_s: float | None = None, flow_run: str = ""
+) -> str:
     """Reproduce one stage if it is stale: "ran", "restored" (its outputs were in DVC's cache) or "unchanged".
 
     The stage and everything it starts end when this call is left, by an exception or by this process's death.
@@ -58,6 +61,7 @@ def reproduce(root: Path, stage: str, *, log: Callable[[str], None], timeout_s: 
         stage: name of the stage; what it depends on is taken as it is.
         log: called with every line of output as it comes.
         timeout_s: end the stage after so many seconds.
+        flow_run: address of the flow run that asks, which the tracking store keeps beside what the stage logs.
 
     Raises:
         StageError: failed or timed out; the message ends with the stage's last lines.
@@ -66,7 +70,7 @@ def reproduce(root: Path, stage: str, *, log: Callable[[str], None], timeout_s: 
     process = guard.start(
         command,
         cwd=root,
-        env=_environment(),
+        env=_environment() | ({FLOW_RUN: flow_run} if flow_run else {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         errors="replace",

@@ -10,6 +10,7 @@ switch_off()  # before Prefect is imported: it reads its settings then
 
 from prefect import flow, get_run_logger, task  # noqa: E402
 from prefect.cache_policies import NO_CACHE  # noqa: E402
+from prefect.runtime import flow_run  # noqa: E402
 
 from flows import checkout  # noqa: E402
 
@@ -18,7 +19,8 @@ from flows import checkout  # noqa: E402
 def reproduce(stage: str, root: Path, timeout_s: float | None) -> str:
     """One stage through `dvc repro --single-item`; what is stale is DVC's decision alone."""
     logger = get_run_logger()
-    outcome = checkout.reproduce(root, stage, log=logger.info, timeout_s=timeout_s)
+    asked_by = str(flow_run.ui_url or flow_run.id or "")
+    outcome = checkout.reproduce(root, stage, log=logger.info, timeout_s=timeout_s, flow_run=asked_by)
     logger.info("stage '%s': %s", stage, outcome)
     return outcome
 

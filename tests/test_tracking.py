@@ -25,7 +25,9 @@ from mfcp.tracking import (
     git_tags,
     log_points,
     log_results,
+    methods_address,
     methods_page,
+    origin_tags,
     tracking_uri,
 )
 
@@ -101,6 +103,16 @@ def test_a_method_is_one_run_at_the_top_with_its_settings_and_seeds_below(tmp_pa
     )
     assert [run.info.run_name for run in shown] == ["mfcp_ad", "tsm"]
     assert methods_page("other", tmp_path) == "/#/experiments"
+
+
+def test_the_address_is_that_of_the_server_else_of_make_ui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_PORT", raising=False)
+    assert methods_address("mfcp").startswith("http://127.0.0.1:5000/#/experiments")
+    monkeypatch.setenv("MLFLOW_PORT", "5001")
+    assert methods_address("mfcp").startswith("http://127.0.0.1:5001/#/experiments")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker:80/")
+    assert methods_address("mfcp").startswith("http://tracker:80/#/experiments")
 
 
 def test_a_report_lies_beside_the_newest_run_of_every_method(tmp_path: Path) -> None:
@@ -248,6 +260,15 @@ def test_git_tags(tmp_path: Path) -> None:
     assert git_tags(tmp_path)["git.dirty"] == "false"
     (tmp_path / "new").write_text("")
     assert git_tags(tmp_path)["git.dirty"] == "true"
+
+
+def test_what_asked_for_a_run_is_a_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MFCP_FLOW_RUN", "DVC_EXP_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert origin_tags() == {}
+    monkeypatch.setenv("MFCP_FLOW_RUN", "http://127.0.0.1:4200/runs/flow-run/1")
+    monkeypatch.setenv("DVC_EXP_NAME", "bleak-moth")
+    assert origin_tags() == {"prefect.flow_run": "http://127.0.0.1:4200/runs/flow-run/1", "dvc.exp": "bleak-moth"}
 
 
 def test_dvc_hashes(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ BATCH = 800  # MLflow takes at most 1000 entities in one request, the first of w
 TAG_LENGTH = 5000  # characters that every store of MLflow takes
 LOCK_WAIT_S = 10.0
 
+FLOW_RUN = "MFCP_FLOW_RUN"  # variable that a flow sets for the stages that it starts
 PIPELINE = "mfcp"  # experiment of the pipeline's comparison of methods
 
 
@@ -162,7 +163,7 @@ def methods_page(experiment: str, root: Path | None = None) -> str:
         root: the checkout, see `checkout`.
     """
     found = None
-    with closing(sqlite3.connect(checkout(root) / STORE)) as connection, suppress(sqlite3.Error):
+    with suppress(sqlite3.Error), closing(sqlite3.connect(checkout(root) / STORE)) as connection:
         found = connection.execute("SELECT experiment_id FROM experiments WHERE name = ?", (experiment,)).fetchone()
     if found is None:
         return "/#/experiments"
@@ -170,6 +171,13 @@ def methods_page(experiment: str, root: Path | None = None) -> str:
     return f"/#/experiments/{found[0]}/runs?" + urlencode(
         view | {"startTime": "ALL", "compareRunsMode": "CHART"}, quote_via=quote
     )
+
+
+def methods_address(experiment: str) -> str:
+    """The whole address of `methods_page`: at the server that runs are tracked by, else where `make ui` shows them."""
+    uri = tracking_uri()
+    server = uri if uri.startswith("http") else f"http://127.0.0.1:{os.environ.get('MLFLOW_PORT') or 5000}"
+    return server.rstrip("/") + methods_page(experiment)
 
 
 @dataclass(frozen=True)
@@ -291,6 +299,12 @@ def git_tags(root: Path) -> dict[str, str]:
     except (OSError, subprocess.SubprocessError):
         return {}
     return {"git.commit": commit.strip(), "git.dirty": "true" if changes.strip() else "false"}
+
+
+def origin_tags() -> dict[str, str]:
+    """What asked for this run: `prefect.flow_run`, address of a flow run, and `dvc.exp`, name of an experiment."""
+    named = {"prefect.flow_run": FLOW_RUN, "dvc.exp": "DVC_EXP_NAME"}
+    return {tag: os.environ[variable] for tag, variable in named.items() if os.environ.get(variable)}
 
 
 def dvc_hashes(root: Path, outs: Sequence[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ stages:
   last: {cmd: cat middle other > last, deps: [middle, other], outs: [last]}
   middle: {cmd: echo at work in $DVC_STAGE; cat first > middle, deps: [first], outs: [middle]}
   other: {cmd: cat first first > other, deps: [first], outs: [other]}
-  first: {cmd: cat source > first, deps: [source], outs: [first]}
+  first: {cmd: cat source > first; echo asked by $MFCP_FLOW_RUN, deps: [source], outs: [first]}
 """
 
 

@@ -84,6 +84,9 @@ def test_a_scheduled_run_completes_every_stage(prefect: Prefect, toy: Path, tmp_
     assert list(runs) in (["first", "middle", "other", "last"], ["first", "other", "middle", "last"])
     assert {run["state_type"] for run in runs.values()} == {"COMPLETED"}
     assert (toy / "last").read_text() == "one\none\none\n"
+    told = [line["message"] for line in ask(prefect, "logs", logs={"flow_run_id": {"any_": [first["id"]]}})]
+    asked = [line for line in told if line.startswith("asked by")]
+    assert [first["id"] in line for line in asked] == [True]  # what MLflow keeps beside the stage's run
 
 
 def test_a_failed_stage_is_retried_then_fails_the_run_with_its_own_words(prefect: Prefect, toy: Path) -> None:

@@ -19,7 +19,16 @@ from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, MODELS, REPORTS, VALID, main
 from mfcp.study.reference import solved_setting
 from mfcp.study.study_data import Study
-from mfcp.tracking import PIPELINE, MethodResult, SeedResult, dvc_hashes, git_tags, log_results
+from mfcp.tracking import (
+    PIPELINE,
+    MethodResult,
+    SeedResult,
+    dvc_hashes,
+    git_tags,
+    log_results,
+    methods_address,
+    origin_tags,
+)
 
 
 def run(settings: Settings) -> None:
@@ -73,8 +82,9 @@ def _track(results: list[MethodResult], summary: Summary) -> None:
     here = Path.cwd()
     outs = [str(VALID), str(FEATURES)]
     try:
-        tags = git_tags(here) | dvc_hashes(here, outs)
+        tags = git_tags(here) | dvc_hashes(here, outs) | origin_tags()
         log_results(PIPELINE, results, tags=tags, methods=leading(summary), progress=True)
+        print(f"tracked, see `make ui`: {methods_address(PIPELINE)}")  # also in the log of a flow that runs this stage
     except MfcpError as error:
         print(f"warning: results are in {REPORTS}, but not in MLflow: {error}", file=sys.stderr)
 

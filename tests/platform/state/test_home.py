@@ -1,13 +1,11 @@
 """Where a platform lives."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mfcp.errors import MfcpError
 from mfcp.platform.state.home import home_folder, open_store
-from mfcp.platform.state.store import Store
 
 
 def test_the_folder_is_the_one_given_else_of_the_environment_else_beside(monkeypatch, tmp_path):
@@ -25,9 +23,8 @@ def test_a_new_platform_gets_a_database_and_an_old_one_waits_for_its_own(monkeyp
     assert (tmp_path / "platform.db").is_file()
     (tmp_path / "platform.db").unlink()
     (tmp_path / "repo").mkdir()
-    monkeypatch.setattr("mfcp.platform.state.home.Store", partial(Store, wait_s=0.2))
     with pytest.raises(MfcpError, match=r"cannot be used for 0\.2 s"):
-        open_store(tmp_path).counts()
+        open_store(tmp_path, wait_s=0.2).counts()
     assert not (tmp_path / "platform.db").exists()
 
 

@@ -65,6 +65,7 @@ def _bound(host: str, port: int) -> socket.socket:
         taken = socket.socket(family, kind)
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(address)
+        taken.listen()  # a client that is told the address waits for the server instead of being refused
     except OSError as error:
         if taken is not None:
             taken.close()
