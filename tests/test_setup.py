@@ -58,6 +58,43 @@ def test_the_library_runs_without_its_extras(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_log_leads_to_a_plan_without_the_extras(tmp_path: Path) -> None:
+    """From an empty folder, outside any checkout; what needs an extra names it."""
+    from platform_log import small_log
+
+    from mfcp.data.log.tables import write_tables
+
+    log = small_log(12)
+    write_tables(log, tmp_path / "log", format="csv")
+    write_tables({"tasks": log["tasks"].drop(columns="graph_id").head(3)}, tmp_path / "new", format="csv")
+    absent = f"import sys\nfor name in {sorted(errors.EXTRAS)}: sys.modules[name] = None\n"
+
+    def mfcp(*arguments: str) -> subprocess.CompletedProcess[str]:
+        program = f"{absent}from mfcp.cli import main\nmain({list(arguments)!r})"
+        return subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+        )
+
+    # Without graph networks: the graphs of a log are left to who has them.
+    for name in ("nodes", "edges"):
+        (tmp_path / "log" / f"{name}.csv").unlink()
+    tasks = tmp_path / "log" / "tasks.csv"
+    tasks.write_text(re.sub(r",g\d", ",", tasks.read_text()))
+    for arguments in (
+        ("check", "log"),
+        ("release", "--data", "log", "--out", "release"),
+        ("match", "--model", "release", "--tasks", "new/tasks.csv", "--out", "plan.csv"),
+        ("doctor", "library"),
+    ):
+        done = mfcp(*arguments)
+        assert done.returncode == 0, (arguments, done.stderr)
+    assert (tmp_path / "plan.csv").read_text().count("\n") == 4
+    done = mfcp("ui", "--model", "release")
+    assert (done.returncode, "pip install 'mfcp[platform]'" in done.stderr) == (2, True), done.stderr
+    done = mfcp("doctor", "platform", "--json")
+    assert "pip install 'mfcp[graphs,pipeline,platform]'" in done.stdout
+
+
 def test_a_missing_extra_is_named_with_its_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     def needing() -> None:
         raise ModuleNotFoundError("No module named 'mlflow.entities'", name="mlflow.entities")

@@ -42,7 +42,9 @@ class SolverError(MfcpError):
 
 EXTRAS = {
     **dict.fromkeys(("dvc", "great_expectations", "mlflow", "prefect"), "pipeline"),
-    **dict.fromkeys(("fastapi", "fastapi_offline", "prometheus_client", "river", "sqlalchemy", "uvicorn"), "platform"),
+    **dict.fromkeys(
+        ("fastapi", "fastapi_offline", "prometheus_client", "river", "sqlalchemy", "starlette", "uvicorn"), "platform"
+    ),
     **dict.fromkeys(("torch_geometric", "transformers"), "graphs"),
 }
 """Package → the extra of mfcp that installs it."""

@@ -42,10 +42,10 @@ def read_log(folder: Path, *, max_bad_share: float) -> Validated:
 
 
 def default_params() -> Path:
-    """params.yaml of the working folder, else of the checkout that mfcp runs from."""
+    """params.yaml of the working folder, else the one that mfcp came with: in a checkout a link to that of its root."""
     import mfcp
 
-    for path in (Path("params.yaml"), Path(mfcp.__file__).resolve().parents[2] / "params.yaml"):
+    for path in (Path("params.yaml"), Path(mfcp.__file__).resolve().parent / "default_params.yaml"):
         if path.is_file():
             return path
     raise SettingsError("no params.yaml here; run in the repository root or pass --params FILE")

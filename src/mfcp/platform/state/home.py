@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mfcp.errors import MfcpError
-from mfcp.platform.state.store import Store
 from mfcp.settings import Settings
+
+if TYPE_CHECKING:
+    from mfcp.platform.state.store import Store
 
 
 def home_folder(home: str = "") -> Path:
@@ -24,6 +27,8 @@ def open_store(home: Path, *, wait_s: float = 120.0) -> Store:
     Raises:
         MfcpError: no such folder, or the database is out of reach.
     """
+    from mfcp.platform.state.store import Store  # needs the extra `platform`, which a folder's name does not
+
     if not home.is_dir():
         raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
     url = os.environ.get("MFCP_DATABASE") or f"sqlite:///{home / 'platform.db'}"
