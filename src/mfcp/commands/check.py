@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mfcp.commands.json_output import aside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.data.pool.coverage import Coverage
     from mfcp.files import replacing
 
-    with redirect_stdout(sys.stderr) if options.json else nullcontext():  # warnings are no JSON
+    with aside(options):  # warnings are no JSON
         validated = read_log(options.folder, max_bad_share=1.0)
     if options.quarantine is not None:
         with replacing(options.quarantine) as path:

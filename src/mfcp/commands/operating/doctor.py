@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from mfcp.errors import EXTRAS, MfcpError
+from mfcp.commands.json_output import add_json, print_json
+from mfcp.errors import EXTRAS, MfcpError, SettingsError
 
 USES = ("library", "pipeline", "platform")
 _ROOM_GIB = {"pipeline": 2.0, "platform": 5.0}  # of disk: packages are there already; outputs, caches and stores grow
@@ -51,13 +52,12 @@ def add_parser(commands: Any) -> None:
         "uses", nargs="*", metavar="USE", help=f"{', '.join(USES)} (default: library, and the others where begun)"
     )
     parser.add_argument("--home", default="", metavar="DIR", help="folder of a platform (MFCP_HOME, else ./platform)")
-    parser.add_argument("--json", action="store_true", help="everything as JSON")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Look, tell, and end with 1 where something is missing."""
-    from mfcp.errors import SettingsError
     from mfcp.platform.state.home import home_folder
 
     home = home_folder(options.home)
@@ -71,9 +71,7 @@ def run(options: argparse.Namespace) -> None:
     }  # fmt: skip
     checks = [check for use in USES if use in uses for check in looks[use]()]
     if options.json:
-        import json
-
-        print(json.dumps([asdict(check) for check in checks]))
+        print_json([asdict(check) for check in checks])
     else:
         _print(checks)
     missing = sum(check.state == "missing" for check in checks)

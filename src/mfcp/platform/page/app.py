@@ -133,27 +133,24 @@ class Pages:
         if not sources:
             return self._page("nothing", request)
         wish = self._wish(request.query_params, next(iter(sources)))
-        trial, problem = self._tried(wish)
-        release = self.board.release
-        return self._page("what_if", request, sources=sources, wish=wish, release=release, trial=trial,
-                          problem=problem, offline=self.board.champion.offline, query=_query(request),
-                          told=None if trial is None else _told(trial.then))  # fmt: skip
+        tried, release, offline = self._tried(request, wish), self.board.release, self.board.champion.offline
+        return self._page("what_if", request, sources=sources, wish=wish, release=release, offline=offline, **tried)
 
     def plan(self, request: Request) -> Response:
         """The part of `what_if` that changes with its controls."""
         wish = self._wish(request.query_params, next(iter(self.board.sources()), ""))
-        trial, problem = self._tried(wish)
-        return self._page("plan", request, trial=trial, problem=problem, query=_query(request),
-                          told=None if trial is None else _told(trial.then))  # fmt: skip
+        return self._page("plan", request, **self._tried(request, wish))
 
-    def _tried(self, wish: Wish) -> tuple[Any, str]:
+    def _tried(self, request: Request, wish: Wish) -> dict[str, Any]:
         """The trial, or why there is none: a wish out of range is a state of the page, not an error of its address."""
+        query = _query(request)
         try:
-            return self.board.try_out(wish), ""
+            trial = self.board.try_out(wish)
         except UnknownNameError:
             raise
         except MfcpError as error:
-            return None, str(error)
+            return {"trial": None, "problem": str(error), "told": None, "query": query}
+        return {"trial": trial, "problem": "", "told": _told(trial.then), "query": query}
 
     def task(self, request: Request) -> Response:
         """Why a task goes where it goes under the wish."""

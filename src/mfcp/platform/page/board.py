@@ -151,8 +151,12 @@ class Board:
                 return self.store.tables(list(planned["task_id"]))
         raise UnknownNameError(f"tasks '{source}': there are none; choose one of {', '.join(self.sources()) or 'none'}")
 
-    def decide(self, wish: Wish) -> Decision:
+    def decide(self, wish: Wish, tables: Tables | None = None) -> Decision:
         """What the champion decides under a wish; clusters that are offline stay so.
+
+        Args:
+            wish: what is tried.
+            tables: the tasks of its source, where they have been read.
 
         Raises:
             MfcpError: no champion, no cluster left, or a wish that is out of range.
@@ -161,7 +165,7 @@ class Board:
         online = frozenset(release.cluster_id) - self.champion.offline - wish.off
         if not online:
             raise DataError("no cluster is left: switch at least one on")
-        tables = self.tasks(wish.source)
+        tables = self.tasks(wish.source) if tables is None else tables
         if tables["tasks"].empty:
             raise UnknownNameError("no task is pending; choose the tasks of a round")
         return decide(release, tables, gamma=wish.gamma, price=wish.price, backlog=wish.backlog, clusters=online,
@@ -177,7 +181,8 @@ class Board:
 
     def try_out(self, wish: Wish) -> Trial:
         """A wish and what it changes; see `decide`."""
-        now, then = self._as_it_is(wish.source), self.decide(wish)
+        tables = self.tasks(wish.source)
+        now, then = self._as_it_is(wish.source, tables), self.decide(wish, tables)
         after = dict(zip(then.task_id, then.cluster_id, strict=True))
         seconds = dict(zip(then.task_id, then.chosen()["seconds"].tolist(), strict=True))
         moved = tuple(
@@ -190,12 +195,12 @@ class Board:
         return Trial(now, then, chart_of(now, lanes, span=span),
                      chart_of(then, lanes, span=span, moved=names, backlog=wish.backlog), moved)  # fmt: skip
 
-    def _as_it_is(self, source: str) -> Decision:
+    def _as_it_is(self, source: str, tables: Tables) -> Decision:
         """What the champion decides without any wish, remembered until something changes."""
-        key = (self.release.version, source, self.champion.offline, tuple(self.tasks(source)["tasks"]["task_id"]))
+        key = (self.release.version, source, self.champion.offline, tuple(tables["tasks"]["task_id"]))
         found = self._decided
         if found is None or found[0] != key:
-            found = self._decided = key, self.decide(Wish(source))
+            found = self._decided = key, self.decide(Wish(source), tables)
         return found[1]
 
     def explained(self, decision: Decision, task: str) -> Explanation:
