@@ -29,7 +29,11 @@ CAPTIONS = {
 
 Layers = Mapping[str, Sequence[set[str]]]
 
-_HEIGHT, _GAP, _CHARACTER, _PAD, _MARGIN = 26, 8, 7.2, 18, 16
+_HEIGHT, _GAP, _CHARACTER, _PAD, _MARGIN, _TOP = 26, 8, 7.2, 18, 16, 40.0
+_ARROWHEAD = (
+    '<defs><marker id="head" viewBox="0 0 8 8" refX="4" refY="4" markerWidth="5" markerHeight="5" orient="auto">'
+    '<path d="M0,0 L8,4 L0,8 z" fill="#7b93ad"/></marker></defs>'
+)
 
 
 def picture(layers: Layers) -> str:
@@ -38,13 +42,17 @@ def picture(layers: Layers) -> str:
     Args:
         layers: package → its units by layer, lowest first, as `LAYERS` of tests/test_layers.py.
     """
-    boxes: list[str] = []
-    left = _stack(boxes, "mfcp", layers["mfcp"], _MARGIN, 40, "what a line imports lies in lower lines")
-    x, y, right = left[0] + 60, 40.0, 0.0
+    boxes = [_ARROWHEAD]
+    right, lowest = _stack(boxes, "mfcp", layers["mfcp"], _MARGIN + 28, _TOP)
+    boxes.append(_imports(_MARGIN + 8, _TOP, lowest))
+    boxes.append(_legend(_MARGIN + 28, lowest + 30))
+    x, y, bottom = right + 50, _TOP, lowest + 40
     for package in (name for name in layers if name != "mfcp"):
-        width, bottom = _stack(boxes, package, layers[package], x, y, "")
-        right, y = max(right, width), bottom + 34
-    width, height = right + _MARGIN, max(left[1], y - 34) + _MARGIN
+        if y > _TOP and y + len(layers[package]) * (_HEIGHT + _GAP) > bottom:  # the next column
+            x, y = right + 40, _TOP
+        end, low = _stack(boxes, package, layers[package], x, y)
+        right, lowest, y = max(right, end), max(lowest, low), low + 40
+    width, height = right + _MARGIN, max(lowest, bottom) + _MARGIN
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" font-family="sans-serif" font-size="13">'
@@ -52,12 +60,29 @@ def picture(layers: Layers) -> str:
     return "\n".join([head, f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>', *boxes, "</svg>", ""])
 
 
-def _stack(
-    boxes: list[str], package: str, layers: Sequence[set[str]], x: float, y: float, note: str
-) -> tuple[float, float]:
+def _imports(x: float, top: float, bottom: float) -> str:
+    """The arrow beside the first stack: which way imports go."""
+    middle = (top + bottom) / 2
+    return (
+        f'<line x1="{x}" y1="{top}" x2="{x}" y2="{bottom - 6:.1f}" stroke="#7b93ad" stroke-width="2" '
+        'marker-end="url(#head)"/>'
+        f'<text x="{x - 6}" y="{middle:.1f}" fill="#666" font-size="12" text-anchor="middle" '
+        f'transform="rotate(-90 {x - 6} {middle:.1f})">imports</text>'
+    )
+
+
+def _legend(x: float, y: float) -> str:
+    """What the numbers are."""
+    return (
+        f'<circle cx="{x + 9}" cy="{y - 5}" r="8.5" fill="#d9822b"/>'
+        f'<text x="{x + 9}" y="{y - 1}" text-anchor="middle" fill="white" font-size="11">1</text>'
+        f'<text x="{x + 26}" y="{y}" fill="#666">the way of a log row, step by step</text>'
+    )
+
+
+def _stack(boxes: list[str], package: str, layers: Sequence[set[str]], x: float, y: float) -> tuple[float, float]:
     """Add a package's layers, highest first; the right end and the lower end of what was drawn."""
-    title = f'<text x="{x}" y="{y - 14}" font-weight="bold">{package}</text>'
-    boxes.append(title + (f'<text x="{x + 60}" y="{y - 14}" fill="#666">{escape(note)}</text>' if note else ""))
+    boxes.append(f'<text x="{x}" y="{y - 14}" font-weight="bold">{package}</text>')
     widest = x
     for units in reversed(layers):
         end = x

@@ -1,5 +1,6 @@
 """`mfcp profile` with real processes: what a run leaves, what its end leaves, and going on after a kill."""
 
+import json
 import os
 import re
 import signal
@@ -319,10 +320,17 @@ def test_a_folder_keeps_its_format_and_its_rows(nets, capsys):
         code, out, error = run(capsys, "profile", *arguments, "--batch", batch, "--out", folder)
         assert (code, error) == (0, "")
         assert f"Net@8/b{batch}/fp32" in out
+    code, out, _ = run(capsys, "profile", *arguments, "--batch", 8, "--out", folder, "--json")
+    told = json.loads(out)
+    assert (code, told["added"], told["runs"], told["left"], told["errors"]) == (0, 1, 3, 0, {})
     tables = read_tables(folder)
     assert (folder / "runs.csv").is_file()
-    assert list(tables["tasks"]["task_id"]) == ["mine", "Net@8/b2/fp32", "Net@8/b4/fp32"]
-    assert tables["runs"]["status"].tolist() == ["succeeded"] * 2
+    assert list(tables["tasks"]["task_id"]) == ["mine", "Net@8/b2/fp32", "Net@8/b4/fp32", "Net@8/b8/fp32"]
+    assert tables["runs"]["status"].tolist() == ["succeeded"] * 3
+    last = tables["runs"].iloc[-1]
+    assert [(row["task"], row["statuses"], row["step_time_s"]) for row in told["measured"]] == [
+        ("Net@8/b8/fp32", {"succeeded": 1}, pytest.approx(last["step_time_s"]))
+    ]
     with opened(folder) as read:
         assert read.tables["runs"]["wall_s"].dtype == float
 

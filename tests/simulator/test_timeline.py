@@ -22,10 +22,22 @@ def outcome():
 
 
 def test_use_and_queue(outcome):
-    hours, used, queue = over_time(outcome, 13)  # a point a second, the last at the end
+    hours, used, queue = over_time(outcome, 12)  # a period a second
     assert (hours * 3600).tolist() == pytest.approx(range(13))
-    assert used.tolist() == [1] * 12 + [0]
-    assert queue.tolist() == [0, 1, 1] + [0] * 10
+    assert used.tolist() == pytest.approx([1] * 12)
+    assert queue.tolist() == pytest.approx([0, 1, 1] + [0] * 9)
+
+
+def test_a_period_has_the_mean_of_what_was_in_it(outcome):
+    _, used, queue = over_time(outcome, 2)  # six seconds each; one job waits for two of the first six
+    assert used.tolist() == pytest.approx([1, 1])
+    assert queue.tolist() == pytest.approx([1 / 3, 0])
+
+
+@pytest.mark.parametrize("periods", [1, 7, 100])
+def test_means_keep_what_jobs_held(elastic, periods):
+    hours, used, _ = over_time(elastic, periods)
+    assert (used * np.diff(hours) * 3600).sum() * elastic.cluster.accelerators == pytest.approx(elastic.held.sum())
 
 
 def test_figure_and_chrome_trace(outcome, tmp_path):
@@ -48,8 +60,8 @@ def elastic():
 def test_sizes_that_change_and_jobs_that_are_declined(elastic, tmp_path):
     assert {"resized", "declined"} <= set(elastic.log["event"])
     _, used, queue = over_time(elastic)
-    assert used.max() == 1
-    assert queue[-1] == 0
+    assert used.max() == pytest.approx(1)
+    assert queue[-1] == pytest.approx(0)
     held = stretches(elastic.log)
     assert np.allclose(((held["end_s"] - held["start_s"]) * held["gpus"]).groupby(held["job"]).sum(), elastic.held[:2])
     write_chrome_trace(elastic, tmp_path / "trace.json")

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.commands.json_output import add_json, aside, print_json
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -50,6 +52,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="end after so many seconds")
     parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one run (600)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and inputs (0)")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -57,47 +60,71 @@ def run(options: argparse.Namespace) -> None:
     """Profile, and print what was measured and what is left."""
     from mfcp.profiling.session import profile
 
-    if os.getloadavg()[0] > 1:
-        print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores: times will be those of a busy machine")
-    given = {key: value for key, value in vars(options).items() if key not in ("run", "models", "input", "batch")}
+    others = ("run", "models", "input", "batch", "json")
+    given = {key: value for key, value in vars(options).items() if key not in others}
     given["precisions"] = given.pop("precision")
-    done = profile(options.models, inputs=options.input, batches=options.batch, **given)
-    for graph_id, why in done.without_graph.items():
-        print(f"{graph_id} is measured without its operators: {why}")
+    with aside(options):
+        if os.getloadavg()[0] > 1:
+            said = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+            print(f"{said}: times will be those of a busy machine")
+        done = profile(options.models, inputs=options.input, batches=options.batch, **given)
     runs = done.tables["runs"]
-    _show(runs[runs["run_id"].isin(done.ran)], done.tables["tasks"])
-    print(f"{options.out}: {len(done.ran)} runs added, {len(runs)} in all")
-    if done.left:
-        print(f"{done.left} runs are left; the same command goes on with them")
-    if done.cut:
-        print(f"{done.cut} was under way when the budget ended, and is not recorded")
+    ran = runs[runs["run_id"].isin(done.ran)]
+    group = "task" if ran["task_id"].nunique() <= _MOST_TASKS else "family"
+    content = {
+        "folder": str(options.out),
+        "added": len(done.ran),
+        "runs": len(runs),
+        "left": done.left,
+        "cut": done.cut,
+        "measured": _measured(ran, done.tables["tasks"], group),
+        "errors": ran["error"].value_counts().to_dict(),
+        "without_graph": done.without_graph,
+    }
+    if options.json:
+        print_json(content)
+    else:
+        _show(content, group)
 
 
-def _show(runs: pd.DataFrame, tasks: pd.DataFrame) -> None:
-    """One line a task and cluster, or a family and cluster where tasks are many."""
+def _measured(runs: pd.DataFrame, tasks: pd.DataFrame, group: str) -> list[dict[str, Any]]:
+    """A row per task or family and cluster: how many runs ended how, medians of those that succeeded."""
+    named = runs.merge(tasks[["task_id", "family"]], on="task_id").rename(columns={"task_id": "task"})
+    rows = []
+    for (label, cluster), own in named.groupby([group, "cluster_id"], sort=True):
+        good = own[own["status"] == "succeeded"]
+        medians = {name: float(good[name].median()) for name in ("step_time_s", "samples_per_s", "peak_memory_bytes")}
+        counts = own["status"].value_counts().sort_index(ascending=False).to_dict()
+        rows.append({group: str(label), "cluster": str(cluster), "statuses": counts, **medians})
+    return rows
+
+
+def _show(content: dict[str, Any], group: str) -> None:
+    """What was measured as a table, then what is left."""
     from rich.console import Console
     from rich.table import Table
 
-    if runs.empty:
-        return
-    group = "task_id" if runs["task_id"].nunique() <= _MOST_TASKS else "family"
-    title = "task" if group == "task_id" else group
-    table = Table(title="medians of the succeeded runs")
-    for name in (title, "cluster", "runs", "step [ms]", "samples/s", "peak [GB]"):
-        table.add_column(name, justify="left" if name in (title, "cluster", "runs") else "right")
-    named = runs.merge(tasks[["task_id", "family"]], on="task_id") if group == "family" else runs
-    for (label, cluster), rows in named.groupby([group, "cluster_id"], sort=True):
-        counts = rows["status"].value_counts().sort_index(ascending=False)
-        said = ", ".join(f"{count} {status}" for status, count in counts.items())
-        good = rows[rows["status"] == "succeeded"]
-        figures = ("-", "-", "-")
-        if len(good):
-            step, rate = good["step_time_s"].median(), good["samples_per_s"].median()
-            figures = (f"{1e3 * step:.4g}", f"{rate:.4g}", f"{good['peak_memory_bytes'].median() / 1e9:.2f}")
-        table.add_row(str(label), str(cluster), said, *figures)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
-    for error, count in runs["error"].value_counts().items():
+    for graph_id, why in content["without_graph"].items():
+        print(f"{graph_id} is measured without its operators: {why}")
+    if content["measured"]:
+        table = Table(title="medians of the succeeded runs")
+        for name in (group, "cluster", "runs", "step [ms]", "samples/s", "peak [GB]"):
+            table.add_column(name, justify="left" if name in (group, "cluster", "runs") else "right")
+        for row in content["measured"]:
+            said = ", ".join(f"{count} {status}" for status, count in row["statuses"].items())
+            figures = ("-", "-", "-")
+            if "succeeded" in row["statuses"]:
+                step, peak = 1e3 * row["step_time_s"], row["peak_memory_bytes"] / 1e9
+                figures = (f"{step:.4g}", f"{row['samples_per_s']:.4g}", f"{peak:.2f}")
+            table.add_row(row[group], row["cluster"], said, *figures)
+        Console(width=None if sys.stdout.isatty() else 160).print(table)
+    for error, count in content["errors"].items():
         print(f"{count} x {error}")
+    print(f"{content['folder']}: {content['added']} runs added, {content['runs']} in all")
+    if content["left"]:
+        print(f"{content['left']} runs are left; the same command goes on with them")
+    if content["cut"]:
+        print(f"{content['cut']} was under way when the budget ended, and is not recorded")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Floats, Ints
@@ -19,6 +19,9 @@ from mfcp.matching.regret import PRICE, penalised_cost, regret
 from mfcp.methods.base import Trained
 from mfcp.predictors.calibration import own_deviation
 from mfcp.study.setting import Setting
+
+if TYPE_CHECKING:
+    import pandas as pd  # 0.4 s: every stage that reads params.yaml imports this module
 
 
 class EvaluateSettings(BaseModel):
@@ -114,6 +117,8 @@ def evaluate(
             the baseline's violation rate and shortfall.
         seeds: one row per (setting, method, seed) with every metric of `metric_table.METRICS`.
     """
+    import pandas as pd
+
     reference = Reference.of(setting, settings.rounds)
     fair = BASELINE in trained and settings.margins
     missing = {label: _missing(model, setting) for label, model in trained.items()} if fair else {}
@@ -151,6 +156,8 @@ def log_time_errors(setting: Setting, trained: dict[str, Trained]) -> pd.DataFra
         One row per (setting, method, seed): `log_time_rms`, root mean square error of log time over pairs that exist,
         and `log_time_own`, that of what a task's clusters do not share (error less its mean over them).
     """
+    import pandas as pd
+
     known = setting.mask("test")
     label = np.log(np.where(setting.allowed, setting.T_true, 1.0))
     tables = []

@@ -106,7 +106,7 @@ def draw_errors(summary: dict[str, Any], path: Path) -> None:
     size = (3.9 * len(logs) + 0.4, 4.3)
     figure, axes = plt.subplots(1, len(logs), figsize=size, sharey=True, squeeze=False, layout="constrained")
     for k, (axis, log) in enumerate(zip(axes[0], logs, strict=True)):
-        taken: list[tuple[float, float]] = []
+        points: dict[str, tuple[float, float]] = {}
         for label, ratios in experiment["rows"].items():
             mean = 1.0 if label == BASELINE else (ratios[k] or {}).get("mean")
             error = summary["errors"][log].get(label, {}).get("log_time_rms")
@@ -114,20 +114,27 @@ def draw_errors(summary: dict[str, Any], path: Path) -> None:
                 continue
             axis.plot(error, mean, "o", ms=5, color=colours[rules[label]], alpha=0.8, mew=0)
             if label in named:
-                near = sum(abs(error - x) < 0.1 and abs(mean - y) < 0.06 for x, y in taken)
-                offset = (4, 3 - 8 * near)
-                axis.annotate(label, (error, mean), xytext=offset, textcoords="offset points", fontsize=7)
-                taken.append((error, mean))
+                points[label] = (error, mean)
         axis.set_title(log, fontsize=10)
-        axis.set_xlim(0.0, 1.15 * max([line.get_xdata()[0] for line in axis.lines], default=1.0))
+        farthest = max([line.get_xdata()[0] for line in axis.lines], default=1.0)
+        axis.set_xlim(-0.02 * farthest, 1.5 * farthest)
         axis.grid(alpha=0.3)
-    highest = max([line.get_ydata()[0] for axis in axes[0] for line in axis.lines], default=1.0)
-    axes[0][0].set_ylim(0.0, 1.05 * highest)
+        _name_points(axis, points, 1.1 * farthest)
+    axes[0][0].set_ylim(-0.03 * _WIDEST, _WIDEST)
     axes[0][0].set_ylabel("penalised excess / TSM's")
     figure.supxlabel("error of log time, rms over pairs of test tasks and clusters (left is better)", fontsize=9)
     handles = [plt.Line2D([], [], marker="o", ls="", color=colour, label=rule) for rule, colour in colours.items()]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=8)
     plots.save(figure, path)
+
+
+def _name_points(axis: Any, points: dict[str, tuple[float, float]], x: float) -> None:
+    """Labels one above the other at `x`, in the order of their points' heights, each with a line to its point."""
+    y = -np.inf
+    for label, point in sorted(points.items(), key=lambda item: item[1][1]):
+        y = max(point[1], y + _WIDEST / 22)  # the height of a line of text
+        style = {"arrowstyle": "-", "color": "0.6", "lw": 0.6, "shrinkA": 0, "shrinkB": 3}
+        axis.annotate(label, point, xytext=(x, y), fontsize=8, va="center", arrowprops=style)
 
 
 def lines(entries: list[dict[str, Any]], swept: str, rows: list[str], path: Path) -> None:

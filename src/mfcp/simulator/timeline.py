@@ -12,20 +12,38 @@ from mfcp.files import replacing
 from mfcp.simulator.event_log import stretches, waiting
 from mfcp.simulator.outcome import Outcome
 
-POINTS = 600
+PERIODS = 100
 
 
-def over_time(outcome: Outcome, points: int = POINTS) -> tuple[Floats, Floats, Floats]:
-    """Hours; accelerators in use over those there are; jobs that wait: each (points,), right after an instant."""
-    moments = np.linspace(0.0, float(outcome.log["time_s"].max()), points)
+def over_time(outcome: Outcome, periods: int = PERIODS) -> tuple[Floats, Floats, Floats]:
+    """A run cut into equal periods: where they begin and end, what is used, what waits.
+
+    Means over a period, not values at an instant: those of a busy cluster jump with every job.
+
+    Args:
+        outcome: a run.
+        periods: how many.
+
+    Returns:
+        Hours (periods + 1,); accelerators in use over those there are (periods,); jobs that wait (periods,).
+    """
+    edges = np.linspace(0.0, float(outcome.log["time_s"].max()), periods + 1)
     held = stretches(outcome.log)
     times, gpus = held[["start_s", "end_s"]].to_numpy().T.ravel(), held["gpus"].to_numpy(float)
     order = np.argsort(times, kind="stable")
-    used = np.concatenate([[0.0], np.cumsum(np.concatenate([gpus, -gpus])[order])])
+    used = np.cumsum(np.concatenate([gpus, -gpus])[order])
     changes, queue = waiting(outcome.log)
-    at = np.searchsorted(times[order], moments, side="right")
-    queued = np.concatenate([[0.0], queue])[np.searchsorted(changes, moments, side="right")]
-    return moments / 3600, used[at] / outcome.cluster.accelerators, queued
+    return edges / 3600, _means(times[order], used, edges) / outcome.cluster.accelerators, _means(changes, queue, edges)
+
+
+def _means(times: Floats, values: Floats, edges: Floats) -> Floats:
+    """Means (E - 1,) between edges (E,) of what is `values` (K,) from `times` (K,) on, and nothing before."""
+    if edges[-1] <= edges[0] or not len(times):
+        return np.zeros(len(edges) - 1)
+    area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(times))])  # up to each of `times`
+    last = np.searchsorted(times, edges, side="right") - 1
+    until = np.where(last < 0, 0.0, area[last] + values[last] * (edges - times[last]))
+    return np.diff(until) / np.diff(edges)
 
 
 def draw_timeline(outcomes: dict[str, Outcome], path: Path) -> None:
@@ -36,12 +54,12 @@ def draw_timeline(outcomes: dict[str, Outcome], path: Path) -> None:
     figure, axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")
     for name, outcome in outcomes.items():
         hours, used, queue = over_time(outcome)
-        axes[0].plot(hours, used, lw=1.0, label=name)
-        axes[1].plot(hours, queue, lw=1.0, label=name)
+        axes[0].stairs(used, hours, baseline=None, lw=1.3, label=name)
+        axes[1].stairs(queue, hours, baseline=None, lw=1.3, label=name)
     axes[0].set_ylabel("utilization")
     axes[0].set_ylim(0, 1.05)
     axes[1].set_ylabel("jobs that wait")
-    axes[1].set_xlabel("hours")
+    axes[1].set_xlabel(f"hours; means of {PERIODS} equal periods")
     for axis in axes:
         axis.grid(alpha=0.3)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=min(6, len(outcomes)))
