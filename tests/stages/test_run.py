@@ -103,6 +103,19 @@ def test_a_method_that_params_lack_is_named(folder):
         finetune.run(Settings(small()), "tsmm")
 
 
+def test_an_error_in_one_setting_ends_the_others(folder):
+    from mfcp.stages import featurize, finetune, ingest, pretrain, validate
+
+    content = small()
+    content["finetune"] |= {"steps": 1_000_000}  # hours, were the other setting waited for
+    for stage in (ingest, validate, featurize, pretrain):
+        stage.run(Settings(content))
+    (folder / "data/models/pretrain/B.safetensors").unlink()
+    with pytest.raises(DataError, match=r"B\.safetensors"):
+        finetune.run(Settings(content), "mfcp_ad")
+    assert [path.name for path in (folder / "data/models").iterdir()] == ["pretrain"]
+
+
 def test_a_stage_without_its_input_says_which_stage_makes_it(folder):
     from mfcp.stages import pretrain
 
