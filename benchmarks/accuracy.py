@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mfcp.files import read_json, write_json
+from mfcp.border.json_text import read_json
+from mfcp.files import write_json
 from mfcp.progress import progress
 from mfcp.simulator.beliefs import NoisyDurations
 from mfcp.simulator.cluster import Cluster

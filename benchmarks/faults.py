@@ -37,9 +37,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # flows
 
 from flows import guard, loop, service, workspace  # noqa: E402
+from mfcp.border.json_text import read_json  # noqa: E402
 from mfcp.data.log.tables import Tables, read_tables  # noqa: E402
 from mfcp.errors import MfcpError  # noqa: E402
-from mfcp.files import read_json, replacing  # noqa: E402
+from mfcp.files import replacing  # noqa: E402
 from mfcp.platform.intake.inbox import read_delivery  # noqa: E402
 from mfcp.platform.releases.models import Models  # noqa: E402
 from mfcp.platform.simulation.world import World, number_of  # noqa: E402

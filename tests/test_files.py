@@ -5,8 +5,9 @@ import stat
 
 import pytest
 
+from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
-from mfcp.files import output_folder, read_json, replacing, replacing_folder, write_json
+from mfcp.files import output_folder, replacing, replacing_folder, write_json
 
 
 def listing(folder):
@@ -93,7 +94,7 @@ def test_a_read_only_folder_is_named(tmp_path, write):
     assert listing(folder) == []
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b""])
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe"])
 def test_damaged_json_is_named(tmp_path, content):
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.json: not valid JSON"):

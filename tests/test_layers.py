@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = {
     "mfcp": (
         {"arrays", "compiling", "errors", "telemetry", "progress", "threads"},
-        {"files", "folds", "registry"},
+        {"border", "files", "folds", "registry"},
         {"matching", "tasks"},
         {"emulator"},
         {"data"},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,8 +73,41 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _unwritable(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path}: cannot write ({error.strerror or error}); free space or choose another folder")
+class UnwritableError(DataError):
+    """Nothing can be written there: free space, or mend the rights."""
+
+
+@contextmanager
+def locked(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold a lock file, made if missing, which no two processes hold at once; the kernel frees it, however one ends.
+
+    Args:
+        path: the file, whose folder is there.
+        wait_s: seconds to wait for whoever holds it.
+
+    Raises:
+        BlockingIOError: it is still held then.
+        UnwritableError: the file cannot be made.
+    """
+    until = time.monotonic() + wait_s
+    try:
+        file = Path(path).open("w")  # noqa: SIM115 -- closed below
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    with file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.05)
+        yield
+
+
+def _unwritable(path: Path, error: OSError) -> UnwritableError:
+    return UnwritableError(f"{path}: cannot write ({error.strerror or error}); free space or choose another folder")
 
 
 def output_folder(path: Path) -> Path:
@@ -100,7 +135,8 @@ def files_digest(files: Mapping[str, Path]) -> str:
     whole = hashlib.sha256()
     for name, path in sorted(files.items()):
         with path.open("rb") as content:
-            whole.update(f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\0".encode())
+            own = f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\0"
+            whole.update(own.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
     return whole.hexdigest()
 
 
@@ -108,17 +144,3 @@ def write_json(path: Path, content: Any) -> None:
     """Write `content` as JSON, keys in their own order, atomically."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
-
-
-def read_json(path: Path) -> Any:
-    """The content of a JSON file.
-
-    Raises:
-        DataError: missing file or invalid JSON.
-    """
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not valid JSON ({error})") from None

@@ -7,10 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import ValidationError
 
-from mfcp.errors import SettingsError
+from mfcp.border.bounds import Limits
+from mfcp.border.yaml_text import read_yaml
+from mfcp.errors import DataError, SettingsError
 from mfcp.registry import explain, import_members
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ SECTIONS = {
     "evaluate": "mfcp.evaluation.metrics:EvaluateSettings",
     "release": "mfcp.release.fitting:ReleaseSettings",
     "platform": "mfcp.platform.settings:PlatformSettings",
+    "limits": "mfcp.border.bounds:Limits",
 }
 
 
@@ -63,11 +65,9 @@ class Settings:
             SettingsError: missing file, invalid YAML, or not a mapping of sections.
         """
         try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise SettingsError(f"{path}: no such file; run in the repository root") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+            content = read_yaml(Path(path), Limits(), expected="settings; run in the repository root")
+        except DataError as error:
+            raise SettingsError(str(error)) from None
         if not isinstance(content, dict):
             raise SettingsError(f"{path}: expected a mapping of sections, got {type(content).__name__}")
         return Settings(content, str(path))

@@ -133,7 +133,7 @@ def test_captures_add_up_in_a_folder_of_any_format(folder, capsys):
     write_tables({"nodes": nodes, "edges": edges, "tasks": tasks}, folder / "log", format="csv")
     for name in ("Net", "ready"):
         assert run(capsys, "capture", f"net.py:{name}", "--input", "2x8", "--out", "log")[0] == 0
-    assert sorted(path.name for path in (folder / "log").iterdir()) == ["edges.csv", "nodes.csv", "tasks.csv"]
+    assert sorted(path.name for path in (folder / "log").glob("[!.]*")) == ["edges.csv", "nodes.csv", "tasks.csv"]
     assert set(read_graphs(folder / "log")["nodes"]["graph_id"]) == {"g", "Net", "Net/train", "ready", "ready/train"}
     table = read_table(folder / "log/tasks.csv", SCHEMA["tasks"])
     assert list(table["task_id"]) == ["007", "Net", "ready"]

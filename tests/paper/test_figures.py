@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mfcp.files import read_json, write_json
+from mfcp.border.json_text import read_json
+from mfcp.files import write_json
 from mfcp.paper.page import ERRORS, RESULTS, SUMMARY, write_pages
 from mfcp.paper.tables_page import RATIOS
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
-from mfcp.files import read_json, write_json
+from mfcp.files import write_json
 from mfcp.paper.page import BEGIN, END, SUMMARY, headline_table, page, with_table, write_pages
 from mfcp.paper.tables_page import tables_page
 

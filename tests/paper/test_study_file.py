@@ -73,7 +73,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
         path.write_text(text)
         with pytest.raises(SettingsError, match=r"study\.yaml: "):
             StudyPlan.load(path, Settings.load(PARAMS))
-    with pytest.raises(SettingsError, match="no such study file"):
+    with pytest.raises(SettingsError, match="no such file; expected a study"):
         StudyPlan.load(tmp_path / "none.yaml", Settings.load(PARAMS))
 
 

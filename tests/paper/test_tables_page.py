@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mfcp.files import read_json
+from mfcp.border.json_text import read_json
 from mfcp.paper.page import SUMMARY
 from mfcp.paper.tables_page import tables_page
 

@@ -3,7 +3,7 @@
 import copy
 
 from benchmarks.accuracy import NUMBERS, PAGE, page, ratios
-from mfcp.files import read_json
+from mfcp.border.json_text import read_json
 
 
 def test_the_page_is_generated():

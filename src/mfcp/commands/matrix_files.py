@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 
 from mfcp.arrays import Bools, Floats
+from mfcp.border.matrices import read_numbers
 from mfcp.errors import DataError, InfeasibleError, SettingsError
 from mfcp.matching.problem import Capacity, MatchingProblem, Objective
 
@@ -81,7 +81,7 @@ def _located(message: str, options: Namespace) -> str:
 
 def _matrix(path: Path, shape: tuple[int, int] | None = None) -> Floats:
     """(M, N) numbers; .npy files stay on disk until they are read, float32 stays float32."""
-    array = _read(path)
+    array = read_numbers(path)
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(f"{path}: expected M rows × N columns, got shape {array.shape}")
     if shape is not None and array.shape != shape:
@@ -90,7 +90,7 @@ def _matrix(path: Path, shape: tuple[int, int] | None = None) -> Floats:
 
 
 def _vector(path: Path, length: int, of: str) -> Floats:
-    array = _read(path)
+    array = read_numbers(path)
     if array.size != length or max(array.shape, default=1) != length:
         raise DataError(f"{path}: expected {length} numbers, one per {of}, got {_size(array)}")
     return array.reshape(length)
@@ -106,7 +106,7 @@ def _mask(path: Path, shape: tuple[int, int]) -> Bools:
 
 
 def _zeta(path: Path, clusters: int, tasks: int) -> Floats:
-    array = _read(path)
+    array = read_numbers(path)
     if array.size == tasks + 1 and max(array.shape) == tasks + 1:
         return array.reshape(tasks + 1)
     if array.shape != (clusters, tasks + 1):
@@ -118,7 +118,7 @@ def _zeta(path: Path, clusters: int, tasks: int) -> Floats:
 
 
 def _use(text: str, clusters: int, tasks: int) -> Floats:
-    array = _read(Path(text))
+    array = read_numbers(Path(text))
     if array.shape == (clusters, tasks):
         return array
     if array.size == tasks and max(array.shape) == tasks:
@@ -160,43 +160,6 @@ def _objective(text: str, cost: Path | None) -> Objective:
         return Objective(**weights)
     except DataError as error:
         raise SettingsError(f"--weights {text}: {error}") from None
-
-
-def _read(path: Path) -> Floats:
-    """Numbers of a .npy or CSV file; a .npy is mapped, not read."""
-    try:
-        if path.suffix == ".npy":
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-            if array.dtype.kind not in "biuf":
-                raise ValueError(f"its entries are {array.dtype}")
-            return np.asarray(array)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of an empty file: refused by its shape
-            return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig", comments=None)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (ValueError, OSError, EOFError) as error:
-        seen = str(error) if path.suffix == ".npy" or isinstance(error, OSError) else _first_wrong(path) or str(error)
-        expected = "expected a matrix of numbers, .npy or CSV without header"
-        raise DataError(f"{path}: not a numeric matrix: {' '.join(seen.split())}; {expected}") from None
-
-
-def _first_wrong(path: Path) -> str | None:
-    """The first cell of a CSV file that is not a number, or the first line of another length."""
-    width = None
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
-        if not line.strip():
-            continue
-        cells = line.split(",")
-        for column, cell in enumerate(cells, 1):
-            try:
-                float(cell)
-            except ValueError:
-                return f"line {number}, column {column}: '{cell.strip()[:40]}' is not a number"
-        width = width or len(cells)
-        if len(cells) != width:
-            return f"line {number} has {len(cells)} values, the first has {width}"
-    return None
 
 
 def _size(array: Floats) -> str:

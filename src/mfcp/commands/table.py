@@ -23,8 +23,8 @@ def run(options: argparse.Namespace) -> None:
     """Print the table."""
     import json
 
+    from mfcp.border.json_text import read_json
     from mfcp.evaluation.table import show
-    from mfcp.files import read_json
 
     try:
         summary = read_json(options.metrics)
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _tell_origin(metrics: Path) -> None:
     """What of the log never took place, if the file beside the metrics says so."""
-    from mfcp.files import read_json
+    from mfcp.border.json_text import read_json
 
     pool = metrics.parent / "pool.json"
     emulated = read_json(pool).get("emulated", []) if pool.is_file() else []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
 from mfcp.evaluation.compare import POOLED, Summary
 from mfcp.evaluation.metric_table import BASELINE
@@ -23,7 +24,7 @@ from mfcp.evaluation.report_figures import (
     ratio_of,
 )
 from mfcp.evaluation.table import ABOUT, COLUMNS, cells, verdict
-from mfcp.files import read_json, replacing
+from mfcp.files import replacing
 
 SHOWN = 5
 """Rounds shown where the best method gains most, and as many where it loses most."""

@@ -13,8 +13,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Floats, Ints
+from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
-from mfcp.files import read_json, replacing, write_json
+from mfcp.files import replacing, write_json
 from mfcp.methods.pretrain import Pretrained, PretrainSettings
 from mfcp.methods.training_curves import PREFIX, curves_in
 from mfcp.predictors.base import Predictor

@@ -13,8 +13,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.border.json_text import read_json
 from mfcp.errors import DataError, SettingsError
-from mfcp.files import read_json, replacing, write_json
+from mfcp.files import replacing, write_json
 from mfcp.folds import training_folds
 from mfcp.predictors.base import Predictor
 from mfcp.predictors.calibration import Calibration, calibrate

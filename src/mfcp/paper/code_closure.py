@@ -25,8 +25,8 @@ STAGE_FAMILIES = {
 PLUMBING = frozenset({"mfcp"}).union(
     f"mfcp.{name}"
     for name in (
-        "arrays", "errors", "files", "progress", "registry", "settings", "stages.base", "telemetry", "threads",
-        "tracking",
+        "arrays", "border.bounds", "border.json_text", "border.limits", "border.regular", "border.yaml_text", "errors",
+        "files", "progress", "registry", "settings", "stages.base", "telemetry", "threads", "tracking",
     )
 )  # fmt: skip
 """Modules without formulas: a change of one of them makes no result stale."""

@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
-from mfcp.files import read_json, replacing, replacing_folder, write_json
+from mfcp.files import replacing, replacing_folder, write_json
 from mfcp.paper import figures
 from mfcp.paper.summary import summarise_study
 from mfcp.paper.tables_page import RATIOS, tables_page

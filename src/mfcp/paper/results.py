@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mfcp.border.json_text import read_json
 from mfcp.evaluation.compare import POOLED, Resampled, resample, table
-from mfcp.files import read_json
 from mfcp.paper.example import worked
 from mfcp.paper.jobs import Job, choice_name, job_name, libraries
 from mfcp.paper.study_file import BASELINES, OURS, Goal, StudyPlan

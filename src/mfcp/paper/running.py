@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import multiprocessing
 import os
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mfcp.errors import MfcpError, SettingsError
-from mfcp.files import output_folder
+from mfcp.files import locked, output_folder
 from mfcp.paper.jobs import Job, work
 from mfcp.progress import progress
 
@@ -32,16 +31,13 @@ def alone(out: Path) -> Iterator[None]:
     Raises:
         SettingsError: another run writes there.
     """
-    with open(output_folder(out) / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SettingsError(
-                f"{out}: another run of mfcp writes there; wait for it or choose another --out"
-            ) from None
-        for leftover in (out / "jobs").glob(".*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        yield
+    try:
+        with locked(output_folder(out) / ".lock"):
+            for leftover in (out / "jobs").glob(".*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            yield
+    except BlockingIOError:
+        raise SettingsError(f"{out}: another run of mfcp writes there; wait for it or choose another --out") from None
 
 
 def run_jobs(jobs: Sequence[Job], out: Path, open_workers: Callable[[], tuple[Executor, int]]) -> dict[str, str]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from mfcp.errors import SettingsError
+from mfcp.border.bounds import Limits
+from mfcp.border.yaml_text import read_yaml
+from mfcp.errors import DataError, SettingsError
 from mfcp.registry import explain
 from mfcp.settings import Settings
 
@@ -188,11 +189,9 @@ class StudyPlan:
             SettingsError: a missing file, invalid YAML, or keys that are wrong.
         """
         try:
-            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise SettingsError(f"{path}: no such study file") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+            content = read_yaml(Path(path), Limits(), expected="a study")
+        except DataError as error:
+            raise SettingsError(str(error)) from None
         if not isinstance(content, dict):
             raise SettingsError(f"{path}: expected a mapping, got {type(content).__name__}")
         try:

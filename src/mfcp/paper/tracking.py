@@ -10,9 +10,10 @@ from typing import Any
 
 import pandas as pd
 
+from mfcp.border.json_text import read_json
 from mfcp.errors import MfcpError
 from mfcp.evaluation.metric_table import METRICS
-from mfcp.files import read_json, write_json
+from mfcp.files import write_json
 from mfcp.paper.jobs import Job, digest, job_name
 from mfcp.paper.study_file import StudyPlan
 from mfcp.tracking import MethodResult, SeedResult, git_tags, log_results

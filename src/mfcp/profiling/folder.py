@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +12,10 @@ import pandas as pd
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.formats import WRITERS
 from mfcp.data.log.schema import SCHEMA
-from mfcp.data.log.tables import Tables, find_table, read_table
+from mfcp.data.log.tables import Tables, find_table, read_table, sole_writer
 from mfcp.errors import DataError
 from mfcp.files import output_folder, replacing
 
-LOCK = ".profile.lock"
 TABLES = ("nodes", "edges", "tasks", "clusters", "runs")
 EXTRA: dict[str, dict[str, Any]] = {
     "tasks": {"optimizer": "str", "dataset": "str", "epochs": "Int64"},
@@ -43,9 +41,6 @@ class LogFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        for name in TABLES:
-            for left in path.glob(f".{name}.*"):  # of a process that was killed while it wrote; we hold the lock
-                left.unlink(missing_ok=True)
         found = {name: find_table(path, name) for name in TABLES}
         self._files = {name: file or path / f"{name}.parquet" for name, file in found.items()}
         self.tables: Tables = {
@@ -87,13 +82,7 @@ def opened(path: Path) -> Iterator[LogFolder]:
     """
     if path.exists() and not path.is_dir():
         raise DataError(f"{path}: a file; expected a folder, or a name for a new one")
-    with (output_folder(path) / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel frees it, however this process ends
-        except BlockingIOError:
-            raise DataError(
-                f"{path}: another `mfcp profile` writes to this folder; wait for it or choose another --out"
-            ) from None
+    with sole_writer(output_folder(path)):
         yield LogFolder(path)
 
 

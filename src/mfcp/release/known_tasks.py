@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.border.json_text import read_json
 from mfcp.data.log.schema import TASKS
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.data.pool.times import run_spread
 from mfcp.errors import DataError
-from mfcp.files import read_json, replacing, write_json
+from mfcp.files import replacing, write_json
 from mfcp.rules.base import Belief
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mfcp.arrays import Floats, Ints, Texts
+from mfcp.border.json_text import read_json
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
-from mfcp.files import read_json, replacing_folder, write_json
+from mfcp.files import replacing_folder, write_json
 from mfcp.methods.base import Trained, predict
 from mfcp.release.incomplete import complete
 from mfcp.release.known_tasks import COLUMNS, KnownTasks, unknown_cells

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from mfcp.border.json_text import read_json
 from mfcp.errors import MfcpError
 from mfcp.evaluation import plots
 from mfcp.evaluation.compare import POOLED
 from mfcp.evaluation.html_report import write_report
 from mfcp.evaluation.report import write_figures, write_tables
-from mfcp.files import read_json
 from mfcp.methods.training_curves import read_curves
 from mfcp.settings import Settings
 from mfcp.stages.base import MODELS, REPORTS, main

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.border.json_text import read_json
 from mfcp.data.pool.splits import split_groups
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
-from mfcp.files import read_json, replacing, write_json
+from mfcp.files import replacing, write_json
 from mfcp.matching.speedup import SpeedUp
 from mfcp.study.scaling import standardise
 from mfcp.study.setting import PARTS, RoundSettings, Setting

@@ -1,5 +1,8 @@
 """Captured models in a folder of logs: added whole or not at all, and read with their constraints."""
 
+import multiprocessing
+import os
+
 import pandas as pd
 import pytest
 from graphs_by_hand import tables
@@ -40,3 +43,46 @@ def test_what_is_missing_is_named(tmp_path):
         read_graphs(tmp_path / "none")
     with pytest.raises(DataError, match="no table 'nodes'"):
         read_graphs(tmp_path)
+
+
+def test_a_killed_call_is_made_good_by_the_next_one(tmp_path, monkeypatch):
+    """Killed before each of its renames: a valid log without the task, which the same call again adds."""
+    replace, left = os.replace, 0
+
+    def killed(*paths):
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        replace(*paths)
+
+    for before in range(3):
+        folder = tmp_path / str(before)
+        add_model(folder, model("old", "old"), replace=False)
+        monkeypatch.setattr(os, "replace", killed)
+        left = before
+        with pytest.raises(KeyboardInterrupt):
+            add_model(folder, model("new", "new"), replace=False)
+        monkeypatch.undo()
+        assert pd.read_parquet(folder / "tasks.parquet")["task_id"].tolist() == ["old"]
+        add_model(folder, model("new", "new"), replace=False)
+        assert pd.read_parquet(folder / "tasks.parquet")["task_id"].tolist() == ["old", "new"]
+        assert pd.read_parquet(folder / "nodes.parquet")["graph_id"].value_counts().nunique() == 1
+        with pytest.raises(DataError, match="'new' is there already; pass --force"):
+            add_model(folder, model("new", "new"), replace=False)
+
+
+def add(folder, name):
+    add_model(folder, model(name, name), replace=False)
+
+
+def test_writers_at_once_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=add, args=(tmp_path, f"net{k}")) for k in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [writer.exitcode for writer in writers] == [0] * 4
+    for table, key in (("tasks", "task_id"), ("nodes", "graph_id")):
+        assert set(pd.read_parquet(tmp_path / f"{table}.parquet")[key]) == {f"net{k}" for k in range(4)}

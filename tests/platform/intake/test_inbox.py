@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 from platform_deliveries import Home, damaged, digest, log, run, table
 
+from mfcp.border.json_text import read_json
 from mfcp.data.log import validation
 from mfcp.data.log.schema import SCHEMA
-from mfcp.files import read_json
 from mfcp.platform.state.store import Store
 
 pytestmark = pytest.mark.xdist_group("inbox")

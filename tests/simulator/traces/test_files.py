@@ -1,64 +1,40 @@
-"""Files of traces: compressed ones, archives, arrays, and what is none of these."""
+"""Tables of traces: headers that publishers left out, and columns of numbers."""
 
-import gzip
-import json
-import tarfile
-
+import numpy as np
+import pandas as pd
 import pytest
 
 from mfcp.errors import DataError
-from mfcp.simulator.traces import files
-from mfcp.simulator.traces.files import read_table
-
-TEXT = "submit,duration,gpus\n0,1,2\n"
+from mfcp.simulator.traces.files import PAI, numbers, read_table
 
 
-def archive_of(path, **content):
-    for name, text in content.items():
-        (path.parent / f"{name}.csv").write_text(text)
-    with tarfile.open(path, "w:gz") as archive:
-        for name in content:
-            archive.add(path.parent / f"{name}.csv", f"inner/{name}.csv")
-    return path
-
-
-def test_the_same_table_in_every_form(tmp_path):
-    (tmp_path / "a.csv").write_text(TEXT)
-    (tmp_path / "a.json").write_text(json.dumps([{"submit": "0", "duration": "1", "gpus": "2"}]))
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(TEXT.encode()))
-    (tmp_path / "a").write_text((tmp_path / "a.json").read_text())
-    plain = read_table(tmp_path / "a.csv")
-    for path in (tmp_path / "a.json", tmp_path / "a.csv.gz", tmp_path / "a", archive_of(tmp_path / "a.tgz", b=TEXT)):
-        assert read_table(path).astype(str).equals(plain.astype(str))
-
-
-def test_an_archive_of_several_tables_tells_their_names(tmp_path):
-    with pytest.raises(DataError, match=r"both\.tar\.gz: holds 2 tables \(inner/a\.csv, inner/b\.csv\); unpack it"):
-        read_table(archive_of(tmp_path / "both.tar.gz", a=TEXT, b=TEXT))
+def test_tables_that_are_published_without_headers(tmp_path):
+    for name, header in PAI.items():
+        columns = header.split(",")
+        row = ",".join(map(str, range(len(columns))))
+        for text in (f"{row}\n", f"{header}\n{row}\n"):
+            (tmp_path / f"{name}.csv").write_text(text)
+            frame = read_table(tmp_path / f"{name}.csv")
+            assert list(frame) == columns
+            assert frame.to_numpy().tolist() == [list(map(str, range(len(columns))))]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("cell", "bounds", "message"),
     [
-        ("a.xlsx", b"x", r"a\.xlsx: expected a file that ends in"),
-        ("a.csv.gz", gzip.compress(b"submit\n0\n" * 99)[:-20], r"a\.csv\.gz: not a whole compressed file"),
-        ("a.csv.gz", b"no gzip", r"a\.csv\.gz: not a whole compressed file"),
-        ("a.json", b"{", r"a\.json: not valid JSON"),
-        ("a.json", b"[1]", r"a\.json: expected an array of JSON objects"),
-        ("a.json", b"[" * 100_000, r"a\.json: not valid JSON"),
-        ("a.csv.gz", gzip.compress(b"a,b\n1,2\n3\n"), r"a\.csv: .*every row needs the header's 2 cells"),
+        ("x", {}, r"a\.csv: row 2: n is 'x', expected a number of 0 or more"),
+        (None, {}, "row 2: n is None"),
+        ("-1", {}, "row 2: n is '-1'"),
+        ("1.5", {"whole": True}, "expected a whole number of 0 or more"),
+        ("7", {"below": 7}, "row 2: n is '7'"),
+        ("3", {"least": 4}, "expected a number of 4 or more"),
+        ("inf", {}, "row 2: n is 'inf'"),
+        ("nan", {}, "row 2: n is 'nan'"),
     ],
-    ids=["ending", "cut", "no gzip", "no JSON", "numbers", "deep", "ragged"],
 )
-def test_what_is_no_table_is_told(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=message) as error:
-        read_table(tmp_path / name)
-    assert "mfcp-trace-" not in str(error.value)
-
-
-def test_a_small_file_does_not_become_a_large_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"submit\n" + b"0\n" * (1 << 20)))
-    with pytest.raises(DataError, match="unpacks to more than"):
-        read_table(tmp_path / "a.csv.gz")
+def test_cells_that_are_no_such_number_are_named(tmp_path, cell, bounds, message):
+    frame = pd.DataFrame({"n": pd.Series(["5", cell, "6"], dtype=object)})
+    with pytest.raises(DataError, match=message):
+        numbers(tmp_path / "a.csv", frame, "n", **bounds)
+    assert numbers(tmp_path / "a.csv", frame.iloc[[0, 2]], "n").tolist() == [5.0, 6.0]
+    assert np.issubdtype(numbers(tmp_path / "a.csv", frame.iloc[:1], "n").dtype, np.floating)

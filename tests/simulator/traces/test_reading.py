@@ -99,7 +99,7 @@ def test_a_column_is_of_times_or_of_seconds(tmp_path):
 
 
 def test_files_and_columns_that_are_missing(tmp_path):
-    with pytest.raises(DataError, match=r"none\.csv: no such file; expected one that ends in"):
+    with pytest.raises(DataError, match=r"none\.csv: no such file; expected a table"):
         read_trace(tmp_path / "none.csv")
     with pytest.raises(DataError, match=r"no column for gpus \(gpus, num_gpus, .*\); there are submit, duration; name"):
         read_trace(written(tmp_path, {key: GOOD[key] for key in ("submit", "duration")}))

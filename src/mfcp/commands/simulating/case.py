@@ -139,7 +139,8 @@ def _predicted(release: Path, cluster: str, tasks: str | None, trace: Trace) -> 
 
 def spec_of(text: str) -> dict[str, Any]:
     """`name:key=value;key=value` as a mapping with `kind`; values are YAML."""
-    import yaml
+    from mfcp.border.bounds import Limits
+    from mfcp.border.yaml_text import parse_yaml
 
     kind, _, rest = text.partition(":")
     spec: dict[str, Any] = {"kind": kind.strip()}
@@ -147,5 +148,5 @@ def spec_of(text: str) -> dict[str, Any]:
         key, equals, value = setting.partition("=")
         if not equals:
             raise SettingsError(f"'{text}': expected NAME or NAME:KEY=VALUE;KEY=VALUE, got '{setting}'")
-        spec[key.strip()] = yaml.safe_load(value)
+        spec[key.strip()] = parse_yaml(value, f"'{text}'", Limits())
     return spec

@@ -34,7 +34,8 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
     from concurrent.futures import as_completed
     from concurrent.futures.process import BrokenProcessPool
 
-    from mfcp.files import read_json, write_json
+    from mfcp.border.json_text import read_json
+    from mfcp.files import write_json
     from mfcp.paper import running
     from mfcp.progress import progress
 

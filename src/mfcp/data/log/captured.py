@@ -14,14 +14,15 @@ from mfcp.data.log.constraints import findings
 from mfcp.data.log.formats import WRITERS
 from mfcp.data.log.quarantine import quarantine_findings
 from mfcp.data.log.schema import SCHEMA
-from mfcp.data.log.tables import Tables, find_table, read_table
+from mfcp.data.log.tables import Tables, find_table, read_table, sole_writer
 from mfcp.emulator.zoo import activations
 from mfcp.errors import DataError
-from mfcp.files import replacing
+from mfcp.files import output_folder, replacing
 
 if TYPE_CHECKING:
     from mfcp.tasks.capture.scaling import Captured
 
+_PATIENCE_S = 60.0  # for another command that adds to the folder
 _PRECISION = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
 TRAINING, BATCHES = "/train", "/batch"
 """End the names of the further graphs of a task: its training step, and the forward pass of batches above one."""
@@ -82,21 +83,32 @@ class Model:
 
 
 def add_model(folder: Path, model: Model, *, replace: bool) -> None:
-    """Add a model's task and graphs to a folder in the log schema, all of it or nothing; each table keeps its format.
+    """Add a model's task and graphs to a folder in the log schema; each table keeps its format.
+
+    The task is written last, after its graphs: what a killed call leaves is replaced by the next one.
 
     Raises:
-        DataError: the folder has a task or graph of that name and `replace` is off, or cannot be written.
+        DataError: the folder has a task or graph of that name and `replace` is off, cannot be written, or another
+            command adds to it.
     """
+    with sole_writer(output_folder(folder), wait_s=_PATIENCE_S):
+        _add(folder, model, replace=replace)
+
+
+def _add(folder: Path, model: Model, *, replace: bool) -> None:
     name = model.forward.graph_id
     ours = dict.fromkeys(("nodes", "edges"), ("graph_id", name, name + TRAINING, name + BATCHES))
+    paths = {table: find_table(folder, table) for table in ("nodes", "edges", "tasks")}
+    held = {table: read_table(path, SCHEMA[table]) for table, path in paths.items() if path is not None}
+    finished = "tasks" in held and held["tasks"][["task_id", "graph_id"]].astype("str").isin([name]).to_numpy().any()
     merged: dict[Path, pd.DataFrame] = {}
     for table, rows in model.tables().items():
-        path = find_table(folder, table)
+        path = paths[table]
         if path is not None:
-            old = read_table(path, SCHEMA[table])
+            old = held[table]
             key, *names = ours.get(table, ("task_id", name))
             known = old[key].astype("str").isin(names)
-            if known.any() and not replace:
+            if known.any() and finished and not replace:
                 raise DataError(
                     f"{path}: '{old.loc[known, key].iloc[0]}' is there already; pass --force to replace it, or --name "
                     "to call this one otherwise"
@@ -106,7 +118,7 @@ def add_model(folder: Path, model: Model, *, replace: bool) -> None:
             rows = (pd.concat([kept, rows], ignore_index=True) if len(kept) else rows).reindex(columns=columns)
         merged[path or folder / f"{table}.parquet"] = rows
     with ExitStack() as files:
-        for path, rows in merged.items():
+        for path, rows in reversed(merged.items()):  # a file takes its place when its block ends: the first one last
             WRITERS[path.suffix](rows, files.enter_context(replacing(path)))
 
 

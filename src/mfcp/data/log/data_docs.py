@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mfcp.files import read_json, replacing
+from mfcp.border.json_text import read_json
+from mfcp.files import replacing
 
 STYLE = "mfcp.css"
 _ELSEWHERE = re.compile(

@@ -15,9 +15,10 @@ from typing import Any
 
 import yaml
 
+from mfcp.border.json_text import read_json
 from mfcp.data.log.schema import SCHEMA, ForeignKey, Table
 from mfcp.errors import DataError
-from mfcp.files import read_json, replacing, write_json
+from mfcp.files import replacing, write_json
 
 SOURCE = "schema"
 """`meta.origin` of an expectation that comes from the schema; any other one is an operator's."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mfcp.data.log.formats import READERS, WRITERS
+from mfcp.border.regular import printable
+from mfcp.border.tables import READERS, read_rows
+from mfcp.data.log.formats import WRITERS
 from mfcp.data.log.schema import RUNS, SCHEMA, Table
 from mfcp.errors import DataError
-from mfcp.files import replacing
+from mfcp.files import locked, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 Tables = dict[str, "pd.DataFrame"]
 """The tables of a log by name, see `mfcp.data.log.schema.SCHEMA`."""
 
+LOCK = ".writing.lock"
 Format = Literal["parquet", "csv", "jsonl"]
 
 
@@ -58,10 +63,7 @@ def read_table(path: Path, table: Table, *, name_rows: bool = False) -> pd.DataF
     """One table's file, see `read_tables`; it may have no rows. `name_rows` fills in a key that is not there."""
     from mfcp.data.log.coercion import coerce
 
-    try:
-        frame = READERS[path.suffix](path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot read ({error.strerror or error}); mend the file or its rights") from None
+    frame = read_rows(path)
     if name_rows and table.columns[0].name not in frame:
         frame.insert(0, table.columns[0].name, [f"row {k}" for k in range(1, len(frame) + 1)])
     check_columns(table, frame, str(path))
@@ -81,8 +83,6 @@ def read_new_tasks(path: Path) -> Tables:
     found = find_table(path, table.name) if path.is_dir() else path
     if found is None:
         raise DataError(f"{path}: no table 'tasks' in it; expected tasks.csv, tasks.jsonl or tasks.parquet")
-    if found.suffix not in READERS:
-        raise DataError(f"{found}: expected a file that ends in {', '.join(READERS)}, or a folder")
     graphs = {name: find_table(path, name) for name in ("nodes", "edges")} if path.is_dir() else {}
     own = {name: read_table(file, SCHEMA[name]) for name, file in graphs.items() if file is not None}
     return {"tasks": check_tasks(read_table(found, table), str(found)), **own}
@@ -154,18 +154,35 @@ def write_tables(tables: Tables, folder: Path, *, format: Format = "parquet") ->
     return paths
 
 
+@contextmanager
+def sole_writer(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Keep other commands of mfcp from adding to a folder of tables, and clear what a killed one left half-written.
+
+    Raises:
+        DataError: another one does, still after `wait_s` seconds, or the folder cannot be written.
+    """
+    try:
+        with locked(folder / LOCK, wait_s=wait_s):
+            for left in (path for name in SCHEMA for path in folder.glob(f".{name}.*")):
+                left.unlink(missing_ok=True)
+            yield
+    except BlockingIOError:
+        raise DataError(
+            f"{folder}: another `mfcp profile` or `mfcp capture` writes to this folder; wait for it or choose another "
+            "--out"
+        ) from None
+
+
 def check_columns(table: Table, frame: pd.DataFrame, where: str) -> None:
-    """Raise a DataError unless every column is there once whose cells must be filled."""
+    """Raise a DataError unless every column is there whose cells must be filled."""
     seen = [str(column) for column in frame.columns]
     missing = [c.name for c in table.columns if not c.nullable and c.name not in seen]
     if missing:
+        shown = ", ".join(map(printable, seen[:40])) or "none"
         raise DataError(
-            f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {', '.join(seen) or 'none'}; "
+            f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {shown}; "
             f"add {'it' if len(missing) == 1 else 'them'}, no cell of it may be empty"
         )
-    twice = sorted({c for c in seen if seen.count(c) > 1})
-    if twice:
-        raise DataError(f"{where}: column {', '.join(twice)} occurs twice; keep one")
 
 
 def _needed() -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
+from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
-from mfcp.files import read_json, replacing, write_json
+from mfcp.files import replacing, write_json
 
 PARTS_EMULATED = ("runs", "samples", "pool_size", "failures")
 """What of a pool can be emulated; `TaskPool.emulated` is a part of these."""

@@ -6,27 +6,34 @@ rows are judged in the same way beside a log that has them already.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mfcp.data.log.formats import READERS
+from mfcp.border.limits import limits
+from mfcp.border.regular import kind_of, printable
+from mfcp.border.tables import READERS
 from mfcp.data.log.schema import SCHEMA
 from mfcp.data.log.tables import Tables, find_table, read_table, write_tables
 from mfcp.errors import DataError, MfcpError
-from mfcp.files import files_digest, replacing_folder, write_json
+from mfcp.files import UnwritableError, files_digest, replacing_folder, write_json
 from mfcp.platform.intake.merging import REASON, Merged, merge
 from mfcp.platform.state.store import Note, Store
 
 if TYPE_CHECKING:
     from mfcp.data.log.expectations import Expectations
 
+_DEEP = 16  # folders of a delivery within each other
 STILL_WRITTEN = (".part", ".tmp")
-# What content that no reader foresaw ends in; a full disk or a lack of memory is not the delivery's fault.
-UNREADABLE = (MfcpError, ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError)
+NO_FAULT = (UnwritableError, OSError, MemoryError)
+"""What is not a delivery's fault: a full disk, a folder that goes away, a lack of memory."""
 Status = Literal["taken", "partly", "refused", "known", "waiting"]
 
 
@@ -38,7 +45,7 @@ class Delivery:
         name: of the file or folder.
         digest: SHA-256 of its content.
         status: all its rows are in the log; only some; none, since it cannot be read; the same content came before;
-            it stays in the inbox, since it cannot even be opened.
+            it stays in the inbox, since it cannot be opened or judged now.
         rows: table → rows that the log has now.
         refused: table → rows in quarantine.
         why: why it was refused or waits.
@@ -74,16 +81,17 @@ def ingest(
     done: list[tuple[Path, Delivery]] = []
     grown = False
     for item in waiting(home / "inbox"):
+        name = printable(item.name)
         try:
             digest = digest_of(item)
-        except OSError as error:
-            why = f"{item}: cannot open ({error.strerror})"
-            done.append((item, Delivery(item.name, "", "waiting", {}, {}, why)))
+            if digest in entered:
+                done.append((item, Delivery(name, digest, "known", {}, {})))
+                continue
+            delivery, merged = _judge(item, digest, tables, home / "quarantine" / digest, expectations)
+        except NO_FAULT as error:
+            why = f"{name}: cannot be taken now ({getattr(error, 'strerror', None) or error or 'no memory'})"
+            done.append((item, Delivery(name, "", "waiting", {}, {}, why)))
             continue
-        if digest in entered:
-            done.append((item, Delivery(item.name, digest, "known", {}, {})))
-            continue
-        delivery, merged = _judge(item, digest, tables, home / "quarantine" / digest, expectations)
         if merged is not None:
             tables, grown = merged.log, grown or any(merged.new.values())
         entered[digest] = delivery.status
@@ -111,8 +119,46 @@ def waiting(inbox: Path) -> list[Path]:
 
 
 def digest_of(item: Path) -> str:
-    """SHA-256 of a delivery's content; what follows the table's name in that of a single file does not count."""
+    """SHA-256 of a delivery's content; what follows the table's name in that of a single file does not count.
+
+    Of one that holds something else than files, which nobody reads, that of its name and of what is wrong.
+    """
+    if why := _irregular(item):
+        return hashlib.sha256(f"irregular\0{printable(item.name)}\0{why}".encode()).hexdigest()
     return files_digest(_files(item))
+
+
+def _irregular(item: Path) -> str:
+    """Why nothing of a delivery is read, empty where it is files and folders and not too many: a named pipe or a link
+    to an endless device would be read for ever, another link leads out of the inbox.
+    """
+    bounds, size = limits(), 0
+    for count, path in enumerate(_walked(item)):
+        found = path.lstat()
+        kind = kind_of(found.st_mode)
+        if kind not in ("", "a folder"):
+            return f"{printable(path)}: {kind}; expected a file or a folder of files"
+        if _depth(item, path) > _DEEP:
+            return f"{printable(item)}: folders within each other, more than {_DEEP} deep; expected files"
+        size += found.st_size
+        if count > bounds.files or size > bounds.file_mib * 2**20:
+            most = f"{bounds.files} files or {bounds.file_mib:g} MiB"
+            return f"{printable(item)}: more than {most}, see `limits` of params.yaml"
+    return ""
+
+
+def _walked(item: Path) -> Iterator[Path]:
+    """A delivery and all that lies in it; links are not followed."""
+    yield item
+    folders = [item] if item.is_dir() and not item.is_symlink() else []
+    while folders:
+        inside = sorted(folders.pop().iterdir())
+        yield from inside
+        folders += [path for path in inside if path.is_dir() and not path.is_symlink() and _depth(item, path) <= _DEEP]
+
+
+def _depth(item: Path, path: Path) -> int:
+    return len(path.parts) - len(item.parts)
 
 
 def read_delivery(item: Path) -> Tables:
@@ -143,9 +189,10 @@ def read_delivery(item: Path) -> Tables:
 
 def _files(item: Path) -> dict[str, Path]:
     """Name → file; a single file goes by its table."""
-    if not item.is_dir():
+    if not item.is_dir() or item.is_symlink():
         return {item.stem.split("-")[0] + item.suffix: item}
-    return {path.relative_to(item).as_posix(): path for path in item.rglob("*") if not path.is_dir()}
+    own = islice(_walked(item), limits().files)
+    return {path.relative_to(item).as_posix(): path for path in own if path.is_symlink() or not path.is_dir()}
 
 
 def _table(name: str) -> str:
@@ -153,31 +200,47 @@ def _table(name: str) -> str:
 
 
 def _still_written(item: Path) -> bool:
-    files = [item, *item.rglob("*")] if item.is_dir() else [item]
+    files = list(islice(_walked(item), limits().files))
     marked = any(path.name.startswith(".") or path.name.endswith(STILL_WRITTEN) for path in files)
-    return marked or (item.is_dir() and len(files) == 1)
+    return marked or (item.is_dir() and not item.is_symlink() and len(files) == 1)
 
 
 def _judge(
     item: Path, digest: str, tables: Tables, quarantine: Path, expectations: Expectations | None
 ) -> tuple[Delivery, Merged | None]:
     """What becomes of a delivery, its bad rows or its reason in quarantine; None where it cannot be read."""
+    name = printable(item.name)
     try:
+        if why := _irregular(item):
+            raise DataError(why)
         merged = merge(tables, read_delivery(item), expectations)
-    except UNREADABLE as error:
+        _check_width(item, merged.log)
+        refused = {table: len(frame) for table, frame in merged.refused.items()}
+        if refused:
+            reasons = {n: frame[REASON].value_counts().head(3).to_dict() for n, frame in merged.refused.items()}
+            with replacing_folder(quarantine) as folder:
+                write_tables(merged.refused, folder)
+                summary = {"name": name, "rows": merged.accepted, "quarantined": refused, "most": reasons}
+                write_json(folder / "summary.json", summary)
+    except NO_FAULT:
+        raise
+    except Exception as error:  # whatever its content does to a reader, the deliveries beside it are taken
         why = str(error) if isinstance(error, MfcpError) else f"{item}: cannot be read ({error!r})"
-        why = why.replace(f"{item.parent}{os.sep}", "")  # it lies elsewhere when somebody reads this
+        why = printable(why.replace(f"{item.parent}{os.sep}", ""))  # it lies elsewhere when somebody reads this
         with replacing_folder(quarantine) as folder:
-            write_json(folder / "reason.json", {"name": item.name, "reason": why})
-        return Delivery(item.name, digest, "refused", {}, {}, why), None
-    refused = {name: len(frame) for name, frame in merged.refused.items()}
-    if refused:
-        reasons = {n: frame[REASON].value_counts().head(3).to_dict() for n, frame in merged.refused.items()}
-        with replacing_folder(quarantine) as folder:
-            write_tables(merged.refused, folder)
-            summary = {"name": item.name, "rows": merged.accepted, "quarantined": refused, "most": reasons}
-            write_json(folder / "summary.json", summary)
-    return Delivery(item.name, digest, "partly" if refused else "taken", merged.accepted, refused), merged
+            write_json(folder / "reason.json", {"name": name, "reason": why})
+        return Delivery(name, digest, "refused", {}, {}, why), None
+    return Delivery(name, digest, "partly" if refused else "taken", merged.accepted, refused), merged
+
+
+def _check_width(item: Path, log: Tables) -> None:
+    """Columns that the schema does not know add up over deliveries, and a log beyond its own limit is read no more."""
+    for table, frame in log.items():
+        if len(frame.columns) > limits().columns:
+            raise DataError(
+                f"{item}: table '{table}' of the log would have {len(frame.columns)} columns; expected at most "
+                f"{limits().columns}, see `limits` of params.yaml; leave out those that the schema does not know"
+            )
 
 
 def _enter(delivery: Delivery, store: Store) -> None:
@@ -193,10 +256,13 @@ def _move(item: Path, folder: Path) -> None:
     """Out of the inbox; where the same content of this name lies already, that is enough."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / item.name).exists():
+        if not os.path.lexists(folder / item.name):
             os.rename(item, folder / item.name)
-        elif item.is_dir():
-            shutil.rmtree(item)
+        elif item.is_dir() and not item.is_symlink():
+            trash = Path(tempfile.mkdtemp(prefix=".", dir=folder))  # what cannot be deleted is at least out of the way
+            os.rename(item, trash / "again")
+            with suppress(OSError, RecursionError):
+                shutil.rmtree(trash)
         else:
             item.unlink()
     except OSError as error:

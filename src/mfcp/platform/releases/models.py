@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from mfcp.errors import DataError, MfcpError
-from mfcp.files import replacing_folder
+from mfcp.files import locked, replacing_folder
 from mfcp.platform.state.store import Note, Store
 from mfcp.release.model import Release, verify
 
@@ -155,8 +154,7 @@ class Models:
     def _alone(self) -> Iterator[None]:
         """One process adds at a time, so that what another left half-copied when it was killed can be cleared."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.folder / ".lock", wait_s=float("inf")):
             for left in self.folder.glob(".*.*"):
                 shutil.rmtree(left, ignore_errors=True)
             yield

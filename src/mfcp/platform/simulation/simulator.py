@@ -17,9 +17,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from mfcp.arrays import Floats
+from mfcp.border.json_text import read_json
 from mfcp.data.log.tables import Tables, write_tables
 from mfcp.errors import SettingsError, guarded
-from mfcp.files import read_json, replacing_folder, write_json
+from mfcp.files import replacing_folder, write_json
 from mfcp.platform.simulation.queues import ClusterQueues
 from mfcp.platform.simulation.world import DAY, HOUR, SimulatedRun, SimulatorSettings, World, number_of
 from mfcp.platform.state.store import Store

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from mfcp.border.regular import refusing
 from mfcp.errors import DataError
 from mfcp.tasks.capture.model_graph import as_tables
 from mfcp.tasks.capture.onnx_file import Value, infer_shapes, label, load_model
@@ -34,6 +35,11 @@ def capture_onnx(path: Path, graph_id: str, *, shapes: Mapping[str, Shape] | Seq
         DataError: a damaged file, missing external data or data outside of the file's folder, a shape that cannot be
             told, control flow; names the tensor, value or node.
     """
+    with refusing(path, "a model whose operators can be told", "export it again"):
+        return _captured(path, graph_id, shapes)
+
+
+def _captured(path: Path, graph_id: str, shapes: Mapping[str, Shape] | Sequence[Shape]) -> Captured:
     model = load_model(path)
     names = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in names]

@@ -11,14 +11,53 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.border.limits import limits
+from mfcp.border.regular import opened, refusing
 from mfcp.errors import DataError, SettingsError
-from mfcp.tasks.capture.onnx_operators import CONTROL
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto, TensorProto, TypeProto
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 _KEPT_ELEMENTS = 1024  # larger tensors are weights; smaller ones may hold shapes, which inference reads
 _EMPTIED = "emptied"
+_AGAIN = "export it again"
+_CALLS = 50  # functions and graphs within each other
+_LONGEST = 2**40  # side of a tensor
+# What exporters compute shapes with. Nothing else is evaluated: an operator on text may match a regular expression, and
+# take the age of the universe.
+_OF_SHAPES = frozenset(
+    {
+        *("Shape", "Size", "Constant", "ConstantOfShape", "Identity", "Cast", "Gather", "Concat", "Slice", "Split"),
+        *(
+            "Squeeze",
+            "Unsqueeze",
+            "Reshape",
+            "Transpose",
+            "Expand",
+            "Tile",
+            "Range",
+            "Where",
+            "Equal",
+            "Not",
+            "And",
+            "Or",
+        ),
+        *("Or", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Add", "Sub", "Mul", "Div", "Mod", "Neg", "Abs"),
+        *(
+            "Min",
+            "Max",
+            "Floor",
+            "Ceil",
+            "Sqrt",
+            "Pow",
+            "ReduceProd",
+            "ReduceSum",
+            "ReduceMax",
+            "ReduceMin",
+            "ScatterND",
+        ),
+    }
+)
 Value = tuple[tuple[int, ...], str, int]
 """Shape, data type, and bytes of one element."""
 
@@ -31,19 +70,17 @@ def load_model(path: Path) -> ModelProto:
             of order.
         SettingsError: the package `onnx` is not installed.
     """
-    onnx = _package()
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; expected an ONNX model")
-    try:
-        model: ModelProto = onnx.load(path, load_external_data=False)
-    except Exception as error:
-        raise DataError(f"{path}: not a whole ONNX file ({type(error).__name__}); export it again") from None
+    onnx, bounds = _package(), limits()
+    with opened(path, bounds.file_mib, expected="an ONNX model") as file, refusing(path, "a whole ONNX file", _AGAIN):
+        model: ModelProto = onnx.load(file, load_external_data=False)
     if not model.graph.node:
         raise DataError(f"{path}: an ONNX file without operators; expected a model")
+    _check_sizes(path, model, bounds.nodes)
     for tensor in _tensors(model):
         _check_external(path, tensor)
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        with refusing(path, "a model whose functions can be put in place", _AGAIN):
+            model = onnx.inliner.inline_local_functions(model)
     _check_order(path, model)
     for tensor in model.graph.initializer:
         if prod(tensor.dims) > _KEPT_ELEMENTS or tensor.external_data:
@@ -65,6 +102,40 @@ def _package() -> Any:
             f"ONNX files need a package that is not installed ({error}); pip install 'mfcp[onnx]'"
         ) from None
     return onnx
+
+
+def _check_sizes(path: Path, model: ModelProto, most: int) -> None:
+    """Before functions are put in place: ten that call each other ten times each are ten thousand million operators."""
+    functions = {(own.domain, own.name): own for own in model.functions}
+    counts: dict[tuple[str, str], int] = {}
+
+    def counted(nodes: Any, above: tuple[tuple[str, str], ...]) -> int:
+        total = 0
+        for node in nodes:
+            key = (node.domain, node.op_type)
+            if key in above or len(above) > _CALLS:
+                raise DataError(f"{path}: function '{node.op_type}' calls itself, or calls lie too deep; {_AGAIN}")
+            if key in functions and key not in counts:
+                counts[key] = counted(functions[key].node, (*above, key))
+            total += counts.get(key, 1)
+            total += sum(counted(inner.node, (*above, ("", ""))) for part in node.attribute for inner in _graphs(part))
+        return total
+
+    if (count := counted(model.graph.node, ())) > most:
+        raise DataError(f"{path}: {count} operators; expected at most {most}, see `limits` of params.yaml")
+    versions = [entry.version for entry in model.opset_import]
+    if not versions or min(versions) < 1:
+        raise DataError(f"{path}: operators of no version; expected opset_import from 1; {_AGAIN}")
+    sides = [(tensor.name, side) for tensor in model.graph.initializer for side in tensor.dims]
+    for value in [*model.graph.input, *model.graph.value_info, *model.graph.output]:
+        sides += [(value.name, side.dim_value) for side in value.type.tensor_type.shape.dim]
+    for name, side in sides:
+        if not 0 <= side < _LONGEST:
+            raise DataError(f"{path}: a side of '{name}' is {side}; expected a length from 0; {_AGAIN}")
+
+
+def _graphs(part: AttributeProto) -> list[GraphProto]:
+    return [*([part.g] if part.HasField("g") else []), *part.graphs]
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -119,18 +190,14 @@ def infer_shapes(model: ModelProto, bound: Mapping[str, tuple[int | str, ...]], 
         inputs = [name for name in node.input if name]
         told: dict[str, TypeProto] = {}
         if onnx.defs.has(node.op_type, domain=node.domain) and all(name in types for name in inputs):
-            schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+            with refusing(f"{path}: {label(node)}", "an operator of its version", _AGAIN):
+                schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
             given = {name: types[name] for name in inputs}
             known = {name: constants[name] for name in inputs if name in constants}
-            try:
+            with refusing(f"{path}: {label(node)}", "fit for its inputs", "check their shapes"):
                 told = onnx.shape_inference.infer_node_outputs(
                     schema, node, given, known, None, opsets, model.ir_version
                 )
-            except Exception as error:
-                reason = " ".join(str(error).split())[:300]
-                raise DataError(
-                    f"{path}: {label(node)} does not fit its inputs ({reason}); check their shapes"
-                ) from None
         types.update({name: kind for name, kind in told.items() if name not in types or _value(kind)})
         constants.update(_evaluated(node, inputs, types, constants, opsets))
     return {name: value for name, kind in types.items() if (value := _value(kind))}
@@ -169,7 +236,7 @@ def _evaluated(
 ) -> dict[str, TensorProto]:
     """The outputs of a node that makes small constants, else nothing."""
     of_shape = node.op_type in ("Shape", "Size")
-    if node.op_type in CONTROL or not (of_shape or all(name in constants for name in inputs)):
+    if node.op_type not in _OF_SHAPES or not (of_shape or all(name in constants for name in inputs)):
         return {}
     import numpy as np
     from onnx import helper, numpy_helper
@@ -178,13 +245,13 @@ def _evaluated(
     sizes = [_value(types[name]) if name in types else None for name in (*node.output, *inputs[: int(of_shape)])]
     if None in sizes or any(size and prod(size[0]) > _KEPT_ELEMENTS for size in sizes[: len(node.output)]):
         return {}
-    if of_shape and sizes[-1]:
-        feeds = {inputs[0]: np.broadcast_to(np.zeros((), bool), sizes[-1][0])}
-    else:
-        feeds = {name: numpy_helper.to_array(constants[name]) for name in inputs}
-    made = [[helper.make_empty_tensor_value_info(name) for name in names] for names in (feeds, node.output)]
-    graph = helper.make_graph([node], "constants", made[0], made[1])
     try:
+        if of_shape and sizes[-1]:
+            feeds = {inputs[0]: np.broadcast_to(np.zeros((), bool), sizes[-1][0])}
+        else:
+            feeds = {name: numpy_helper.to_array(constants[name]) for name in inputs}
+        made = [[helper.make_empty_tensor_value_info(name) for name in names] for names in (feeds, node.output)]
+        graph = helper.make_graph([node], "constants", made[0], made[1])
         results = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets)).run(None, feeds)
     except Exception:  # whatever it cannot do stays unknown, and is named where its shape is needed
         return {}

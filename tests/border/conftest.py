@@ -1,0 +1,1 @@
+from small_logs import small_log  # noqa: F401
