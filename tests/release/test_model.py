@@ -1,5 +1,6 @@
 """Releases: what is learned from a log, kept under hashes, and decides rounds of tasks that the log does not have."""
 
+import hashlib
 import json
 import shutil
 
@@ -144,7 +145,7 @@ def test_a_changed_file_is_refused_by_its_hash(folder, tmp_path, name):
     with pytest.raises(DataError, match=rf"{name}: damaged or changed, its SHA-256"):
         Release.load(copy)
     path.unlink()
-    with pytest.raises(DataError, match=rf"{name}: cannot read"):
+    with pytest.raises(DataError, match=rf"{name}: no such file; expected a whole release"):
         Release.load(copy)
 
 
@@ -153,7 +154,62 @@ def test_a_manifest_cannot_lead_out_of_the_folder(folder, tmp_path):
     shutil.copytree(folder, copy)
     manifest = json.loads((copy / "manifest.json").read_text())
     (copy / "manifest.json").write_text(json.dumps({**manifest, "../../etc/passwd": "0"}))
-    with pytest.raises(DataError, match="passwd: cannot read"):
+    with pytest.raises(DataError, match="passwd: no such file"):
+        Release.load(copy)
+
+
+def listed(copy):
+    """The manifest of the files as they are."""
+    names = [path.name for path in copy.iterdir() if path.name != "manifest.json"]
+    digests = {name: hashlib.sha256((copy / name).read_bytes()).hexdigest() for name in sorted(names)}
+    (copy / "manifest.json").write_text(json.dumps(digests))
+
+
+def test_a_file_that_the_manifest_leaves_out_is_not_trusted(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps({k: v for k, v in manifest.items() if k != "model.safetensors"}))
+    content = bytearray((copy / "model.safetensors").read_bytes())
+    content[-3] ^= 1
+    (copy / "model.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match=r"model\.safetensors: not in manifest\.json"):
+        Release.load(copy)
+
+
+def test_another_release_under_the_name_of_one_is_refused(folder, release):
+    assert Release.load(folder, release.version).version == release.version
+    with pytest.raises(DataError, match=rf"holds release {release.version} instead of 0123456789ab; put the right one"):
+        Release.load(folder, "0123456789ab")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({name: wrong} for name in ("cluster_id", "feature_names", "mean", "donor_model") for wrong in (None, 7, {})),
+        {"gamma": "high"}, {"gamma": 2.0}, {"groups": 0}, {"data": []}, {"operator_clusters": ["x"]}, {"encoder": []},
+        {"mean": []}, {"deviation": [1.0]}, {"donor_model": []}, {"more": 1}, {"cluster_id": []},
+    ],
+)  # fmt: skip
+def test_facts_of_wrong_types_are_named(folder, tmp_path, change):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    facts = json.loads((copy / "release.json").read_text())
+    (copy / "release.json").write_text(json.dumps(facts | change))
+    listed(copy)
+    with pytest.raises(DataError, match=r"release\.json: not the facts of a release \(.*make the release again"):
+        Release.load(copy)
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "null", '"a"', "{", "{}"])
+@pytest.mark.parametrize("name", ["release.json", "model.json", "known_tasks.json", "manifest.json"])
+def test_files_that_are_something_else_are_named(folder, tmp_path, name, text):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (copy / name).write_text(text)
+    if name != "manifest.json":
+        listed(copy)
+    with pytest.raises(DataError, match=r"copy/.*(again|valid JSON|a release)"):
         Release.load(copy)
 
 

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Floats, Ints, Texts
 from mfcp.border.json_text import read_json
+from mfcp.border.limits import limits
+from mfcp.border.regular import opened, refusing
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
 from mfcp.files import replacing_folder, write_json
@@ -240,37 +243,65 @@ class Release:
         return np.concatenate(columns, axis=1)
 
     @staticmethod
-    def load(folder: Path) -> Release:
+    def load(folder: Path, version: str | None = None) -> Release:
         """The release in a folder, after every file was compared with its hash.
 
+        Args:
+            folder: of the release.
+            version: that it must have, where that is known.
+
         Raises:
-            DataError: a file is missing, changed or damaged; nothing of the folder is used then.
+            DataError: a file is missing, changed, damaged or too many, or it is another version; nothing of the folder
+                is used then.
         """
         folder = Path(folder)
-        version = verify(folder)
-        facts = read_json(folder / _FACTS)
-        try:
+        version = verify(folder, version)
+        with refusing(folder / _FACTS, "the facts of a release", "make the release again"):
+            facts = _Facts.model_validate(read_json(folder / _FACTS))
+            donors = _donors(folder)
+            widths = {len(facts.feature_names), len(facts.mean), len(facts.deviation), donors.shape[-1]}
+            if len(widths) > 1 or len(facts.donor_model) != len(donors):
+                raise ValueError(f"features in {sorted(widths)} columns, {len(facts.donor_model)} names of donors")
             return Release(
                 version=version,
                 trained=Trained.load(folder, _MODEL),
-                encoder=FittedEncoder.load(folder / _ENCODER) if facts["encoder"] else None,
+                encoder=FittedEncoder.load(folder / _ENCODER) if facts.encoder else None,
                 operators=_operators(folder, facts),
-                feature_names=tuple(facts["feature_names"]),
-                scale=Scale(np.array(facts["mean"]), np.array(facts["deviation"])),
-                cluster_id=tuple(facts["cluster_id"]),
-                gamma=float(facts["gamma"]),
-                price=float(facts["price"]),
-                learned_from=frozenset(facts["learned_from"]),
-                data=dict(facts["data"]),
+                feature_names=facts.feature_names,
+                scale=Scale(np.array(facts.mean), np.array(facts.deviation)),
+                cluster_id=facts.cluster_id,
+                gamma=facts.gamma,
+                price=facts.price,
+                learned_from=facts.learned_from,
+                data=facts.data,
                 known=KnownTasks.load(folder),
-                donors=_donors(folder),
-                donor_model=np.array(facts["donor_model"], np.str_),
-                per_sample=bool(facts["per_sample"]),
-                reliability_known=bool(facts["reliability_known"]),
-                groups=int(facts["groups"]),
+                donors=donors,
+                donor_model=np.array(facts.donor_model, np.str_),
+                per_sample=facts.per_sample,
+                reliability_known=facts.reliability_known,
+                groups=facts.groups,
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{folder / _FACTS}: not the facts of a release ({error}); make it again") from None
+
+
+class _Facts(BaseModel):
+    """The file release.json; attributes as those of `Release`, `operator_clusters` are rows of its operator times."""
+
+    model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+    method: dict[str, Any]
+    cluster_id: tuple[str, ...] = Field(min_length=1)
+    gamma: float = Field(ge=0, le=1)
+    price: float = Field(ge=0)
+    encoder: bool
+    operator_clusters: tuple[int, ...] | None
+    feature_names: tuple[str, ...] = Field(min_length=1)
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    data: dict[str, Any]
+    donor_model: tuple[str, ...]
+    per_sample: bool
+    reliability_known: bool
+    groups: int = Field(ge=1)
+    learned_from: frozenset[str]
 
 
 def _texts(tasks: pd.DataFrame, name: str) -> Texts:
@@ -290,20 +321,22 @@ def _donors(folder: Path) -> Floats:
         raise DataError(f"{folder / _DONORS}: not whole ({error}); make the release again") from None
 
 
-def _operators(folder: Path, facts: dict[str, Any]) -> OperatorPredictor | None:
-    rows = facts["operator_clusters"]
+def _operators(folder: Path, facts: _Facts) -> OperatorPredictor | None:
+    rows = facts.operator_clusters
     if rows is None:
         return None
-    return OperatorPredictor(
-        OperatorTimes.load(folder / _OPERATORS), np.array(rows, np.int64), len(facts["cluster_id"])
-    )
+    return OperatorPredictor(OperatorTimes.load(folder / _OPERATORS), np.array(rows, np.int64), len(facts.cluster_id))
 
 
-def verify(folder: Path) -> str:
-    """The version of a release whose files are all as they were when it was made.
+def verify(folder: Path, version: str | None = None) -> str:
+    """The version of a release whose files are all as they were when it was made, and no others.
+
+    Args:
+        folder: of the release.
+        version: that it must have, where that is known.
 
     Raises:
-        DataError: naming the first file that is not.
+        DataError: naming the first file that is not, or the version that was found.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -311,17 +344,23 @@ def verify(folder: Path) -> str:
     manifest = read_json(folder / MANIFEST)
     if not isinstance(manifest, dict) or _FACTS not in manifest:
         raise DataError(f"{folder / MANIFEST}: expected file names with their SHA-256; make the release again")
+    unlisted = {path.name for path in folder.iterdir()} - {MANIFEST} - set(manifest)
+    if unlisted:
+        raise DataError(
+            f"{folder / min(unlisted)}: not in {MANIFEST}, so nothing says what it should be; take the release from "
+            "its source again"
+        )
     for name, expected in manifest.items():
-        try:
-            found = _sha256(folder / Path(name).name)
-        except OSError as error:
-            raise DataError(f"{folder / name}: cannot read ({error.strerror}); the release is incomplete") from None
+        found = _sha256(folder / Path(name).name)
         if found != expected:
             raise DataError(
                 f"{folder / name}: damaged or changed, its SHA-256 is {found[:12]}… instead of {str(expected)[:12]}…; "
                 "take the release from its source again"
             )
-    return _sha256(folder / MANIFEST)[:12]
+    found = _sha256(folder / MANIFEST)[:12]
+    if version not in (None, found):
+        raise DataError(f"{folder}: holds release {found} instead of {version}; put the right one in its place")
+    return found
 
 
 def write_release(
@@ -375,5 +414,5 @@ def write_release(
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with opened(path, limits().file_mib, expected="a whole release") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]

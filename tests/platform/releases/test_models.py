@@ -113,6 +113,22 @@ def test_a_damaged_champion_is_refused_and_the_one_before_decides(
         models.rollback("")
 
 
+def test_another_release_in_the_place_of_the_champion_is_refused(
+    models: Models, store: Store, good: Path, bad: Path
+) -> None:
+    first, second = models.add(good, {}), models.add(bad, {})
+    models.promote(second, "")
+    shutil.rmtree(models.folder / second)
+    shutil.copytree(models.folder / first, models.folder / second)
+    champion = models.champion()
+    assert champion is not None
+    assert champion.version == first
+    assert events(store)[-1] == ("model_refused", second)
+    assert f"holds release {first} instead of {second}" in store.models()["refused"][1]
+    with pytest.raises(DataError, match="put the right one in its place"):
+        models.promote(second, "")
+
+
 def test_a_damaged_challenger_does_not_challenge(models: Models, store: Store, good: Path, bad: Path) -> None:
     models.add(good, {})
     damage(models, second := models.add(bad, {}))
@@ -123,7 +139,7 @@ def test_a_damaged_challenger_does_not_challenge(models: Models, store: Store, g
 def test_a_release_that_is_not_whole_is_not_taken_in(models: Models, store: Store, good: Path, tmp_path: Path) -> None:
     broken = another(tmp_path, good, "broken")
     (broken / "model.json").unlink()
-    with pytest.raises(DataError, match=r"model\.json: cannot read"):
+    with pytest.raises(DataError, match=r"model\.json: no such file"):
         models.add(broken, {})
     assert store.models().empty
     assert not models.folder.exists()

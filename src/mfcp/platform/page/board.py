@@ -249,7 +249,7 @@ class Board:
             return self.release
         if self._loaded is None or self._loaded.version != version:
             assert self.models is not None
-            self._loaded = Release.load(self.models.folder / version)
+            self._loaded = Release.load(self.models.folder / version, version)
         return self._loaded
 
     def clusters(self) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ class Models:
         target = self.folder / release.version
         with self._alone():
             try:
-                verify(target)
+                verify(target, release.version)
             except DataError:
                 self._copy(Path(folder), target)
             self.store.add_model(release.version, str(target), dict(metrics), release.data)
@@ -96,7 +96,7 @@ class Models:
         known = list(self.store.models()["version"])
         if version not in known:
             raise DataError(f"release '{version}': not known here; known: {', '.join(known) or 'none'}")
-        verify(self.folder / version)
+        verify(self.folder / version, version)
         if version != self.current():
             self._crown(version, "promote", why)
 
@@ -132,7 +132,7 @@ class Models:
     def _trusted(self, version: str) -> Release | None:
         known = self.store.models().set_index("version")["refused"]
         try:
-            release = Release.load(self.folder / version)
+            release = Release.load(self.folder / version, version)
         except DataError as error:
             event = Note("model_refused", kind="event", content={"version": version, "why": str(error)})
             self.store.refuse(version, str(error), [event])
@@ -146,7 +146,7 @@ class Models:
             for path in sorted(source.iterdir()):
                 shutil.copyfile(path, temporary / path.name)
                 _sync(temporary / path.name)
-            verify(temporary)
+            verify(temporary, target.name)
             _sync(temporary)
         _sync(self.folder)
 

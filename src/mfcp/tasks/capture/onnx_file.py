@@ -72,7 +72,7 @@ def load_model(path: Path) -> ModelProto:
     """
     onnx, bounds = _package(), limits()
     with opened(path, bounds.file_mib, expected="an ONNX model") as file, refusing(path, "a whole ONNX file", _AGAIN):
-        model: ModelProto = onnx.load(file, load_external_data=False)
+        model: ModelProto = onnx.load_model_from_string(file.read())
     if not model.graph.node:
         raise DataError(f"{path}: an ONNX file without operators; expected a model")
     _check_sizes(path, model, bounds.nodes)
