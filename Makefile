@@ -22,7 +22,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint bench paper docs ui flow schedule platform lock
+.PHONY: help setup run test check fuzz lint bench paper docs ui flow schedule platform lock
 .DELETE_ON_ERROR:
 
 help: ## list these commands
@@ -40,6 +40,9 @@ test: lint ## lint, types, and all tests; prints the 25 slowest
 
 check: lint ## lint, types, and the fast tests of what has changed since the last commit (SINCE=REVISION: since that)
 	@python -m pytest -n 2 --dist loadgroup -m "not slow and not long" $$(python tests/affected.py $(SINCE))
+
+fuzz: $(VENV)/.ready ## 100,000 changed inputs against every reader, with limits on time and memory; some ten minutes
+	@python tests/fuzz/campaign.py --cases 100000
 
 lint: $(VENV)/.ready ## ruff and mypy
 	@ruff check .

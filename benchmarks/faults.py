@@ -50,6 +50,7 @@ from mfcp.release.model import verify  # noqa: E402
 
 R = TypeVar("R")
 
+WORKERS = ("worker", "matcher")
 DISK = 800 * 2**20
 RECOVERY_S = 300.0  # without a round for so long, the platform did not recover
 KINDS = {  # and their shares
@@ -305,14 +306,15 @@ class Suite:
             self.broken.append(str(error))
 
     def processes(self, *words: str) -> list[psutil.Process]:
-        """What the worker runs at the moment whose command line has all these words."""
+        """What the workers run at the moment whose command line has all these words."""
         found = []
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for process in psutil.Process(self._service("worker").pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    line = " ".join(process.cmdline())
-                    if all(word in line for word in words) and process.status() != psutil.STATUS_ZOMBIE:
-                        found.append(process)
+        for worker in WORKERS:
+            with contextlib.suppress(psutil.NoSuchProcess, IndexError):
+                for process in self._service(worker).children(recursive=True):
+                    with contextlib.suppress(psutil.Error):
+                        line = " ".join(process.cmdline())
+                        if all(word in line for word in words) and process.status() != psutil.STATUS_ZOMBIE:
+                            found.append(process)
         return found
 
     def _service(self, name: str) -> psutil.Process:
@@ -333,7 +335,7 @@ class Suite:
         return False
 
     def _worker(self, fault: Fault) -> str:
-        return self._kill_service("worker")
+        return self._kill_service(WORKERS[int(fault.draw * len(WORKERS))])
 
     def _server(self, fault: Fault) -> str:
         return self._kill_service("prefect")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 FLOWS = {name: f"mfcp-{name}/{name}" for name in ("ingest", "match", "monitor", "retrain", "promote")}
-RUNS = 3  # that the worker takes at a time: a training must not keep rounds waiting
+RUNS = 3  # that the worker takes at a time; rounds have a worker of their own
 POLL_S = 1.0
 LONGEST_S = 60.0  # between two starts of a service that keeps dying
 
@@ -85,15 +85,17 @@ def variables(home: Path, port: int, mlflow_port: int) -> dict[str, str]:
 def services(
     root: Path, home: Path, environment: Mapping[str, str], section: PlatformSettings, port: int, mlflow_port: int
 ) -> dict[str, Service]:
-    """Prefect's server and worker, MLflow, and the simulated clusters; none is started yet."""
+    """Prefect's server and two workers, MLflow, and the simulated clusters; none is started yet."""
     mlruns, host = home / "mlruns", ("--host", service.HOST, "--port")
     mlruns.mkdir(parents=True, exist_ok=True)
     kept = ("--backend-store-uri", f"sqlite:///{mlruns}/mlflow.db", "--artifacts-destination", f"{mlruns}/artifacts")
+    worker = ("prefect", "worker", "start", "--pool", service.POOL, "--type", "process")
     programs = {
         "prefect": ("prefect", "server", "start", *host, str(port)),
         "mlflow": ("mlflow", "server", *host, str(mlflow_port), "--workers", "1", *kept),
         "simulator": ("mfcp.platform.simulation.simulator", "--home", str(home), *_options(section)),
-        "worker": ("prefect", "worker", "start", "--pool", service.POOL, "--type", "process", "--limit", str(RUNS)),
+        "matcher": (*worker, "--work-queue", "match", "--limit", "1"),
+        "worker": (*worker, "--work-queue", "default", "--limit", str(RUNS)),
     }
     options = {"cwd": root, "env": dict(environment)}
     return {
@@ -135,7 +137,8 @@ def platform(
         started = {name: parts[name].start() for name in ("prefect", "mlflow", "simulator")}
         service.wait_for(f"http://{service.HOST}:{port}/api/health", started["prefect"], parts["prefect"].log)
         service.make_pool(root, home / "prefect", port)
-        parts["worker"].start()
+        for name in ("matcher", "worker"):
+            parts[name].start()
         service.deploy(root, home / "prefect", port, list(FLOWS))
         service.wait_for(f"http://{service.HOST}:{mlflow_port}/health", started["mlflow"], parts["mlflow"].log)
         yield parts, section

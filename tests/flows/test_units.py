@@ -23,7 +23,7 @@ from benchmarks.faults import free_ports, small_platform
 from flows import guard, loop
 
 UNITS = Path(__file__).parents[2] / "docs/how-to/units"
-SERVICES = ("prefect", "mlflow", "worker", "serve", "ui")
+SERVICES = ("prefect", "mlflow", "worker", "matcher", "serve", "ui")
 BIN = Path(sys.executable).parent
 pytestmark = pytest.mark.xdist_group("prefect")
 

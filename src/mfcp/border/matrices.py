@@ -23,12 +23,12 @@ def read_numbers(path: Path) -> Floats:
         DataError: no such file, not numbers, rows of different lengths; names line and column.
     """
     bounds = limits()
-    with opened(path, bounds.table_mib, expected=_EXPECTED) as file:
+    with opened(path, bounds.table_mib if path.suffix == ".npy" else bounds.text_mib, expected=_EXPECTED) as file:
         if path.suffix == ".npy":
             with refusing(path, _MATRIX, _REMEDY):
                 mapped: Floats = _mapped(path, file.read(6))
                 return mapped
-        text = file.read(int(bounds.text_mib * 2**20))
+        text = file.read()
     with refusing(path, _MATRIX, _REMEDY):
         return _parsed(text)
 

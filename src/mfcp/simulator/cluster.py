@@ -10,6 +10,7 @@ import numpy as np
 from mfcp.arrays import Ints
 from mfcp.errors import SettingsError
 
+_DIGITS = 6
 _PART = re.compile(r"(?:(?P<type>[A-Za-z][\w-]*):)?(?:(?P<nodes>\d+)x)?(?P<gpus>\d+)")
 
 
@@ -63,9 +64,13 @@ class Cluster:
         sizes, kinds, names = list[int](), list[int](), list[str]()
         for part in text.split(","):
             found = _PART.fullmatch(part.strip())
-            if found is None or 0 in (int(found["gpus"]), nodes := int(found["nodes"] or 1)):
+            if found is None:
                 raise SettingsError(f"cluster '{text}': expected e.g. 64, 8x8 or v100:9x4,k80:36, got '{part}'")
-            name, gpus = found["type"] or "gpu", int(found["gpus"])
+            if max(len(found["gpus"]), len(found["nodes"] or "")) > _DIGITS:
+                raise SettingsError(f"cluster '{text}': expected at most {_DIGITS} digits of a number, got '{part}'")
+            name, gpus, nodes = found["type"] or "gpu", int(found["gpus"]), int(found["nodes"] or 1)
+            if 0 in (gpus, nodes):
+                raise SettingsError(f"cluster '{text}': expected nodes and accelerators from 1, got '{part}'")
             if name not in names:
                 names.append(name)
             sizes += [gpus] * nodes

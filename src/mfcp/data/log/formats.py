@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def _plain(values: pd.Series[Any]) -> list[Any]:
     """A column as JSON values, empty cells as None, times as ISO 8601."""
     if isinstance(values.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_dtype(values.dtype):
         return [None if pd.isna(v) else v.isoformat() for v in values]
-    return [None if missing else v for v, missing in zip(values.tolist(), values.isna(), strict=True)]
+    cells = zip(values.tolist(), values.isna(), strict=True)
+    return [None if missing else str(v) if isinstance(v, float) and isinf(v) else v for v, missing in cells]
 
 
 WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {

@@ -52,7 +52,7 @@ def _philly_job(number: int, attempts: Any, path: Path) -> tuple[float, pd.Times
 
 
 def _stamp(text: Any) -> pd.Timestamp:
-    stamp: pd.Timestamp = pd.to_datetime(text, errors="coerce")
+    stamp: pd.Timestamp = pd.to_datetime(text, errors="coerce", utc=True)
     return stamp
 
 

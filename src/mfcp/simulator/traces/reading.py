@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
+from mfcp.border.regular import refusing
 from mfcp.errors import DataError, SettingsError
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.traces.files import read_table
@@ -89,8 +90,13 @@ def read_trace(
     raw = read_table(path)
     if raw.empty:
         raise DataError(f"{path}: no rows")
+    with refusing(path, "a trace", "mend its cells, or name its columns with --columns"):
+        return _of_table(raw, path, columns or {}, leave_out, most)
+
+
+def _of_table(raw: pd.DataFrame, path: Path, columns: Mapping[str, str], leave_out: bool, most: int | None) -> Trace:
     frame, notes = one_row_a_job(raw, path)
-    found = _find(frame, columns or {}, path)
+    found = _find(frame, columns, path)
     cells = _Cells(frame, found, most)
     wrong, skipped = cells.wrong, cells.skipped
     bad, skip = wrong["row"].unique(), skipped["row"].unique()
@@ -259,7 +265,8 @@ class _Cells:
         written = np.isnan(seconds) & known
         if written.sum() * 2 > known.sum():
             stamps = pd.to_datetime(raw, errors="coerce", utc=True, format="ISO8601")
-            since = (stamps - pd.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(float)
+            since = stamps.dt.as_unit("us").astype("int64").to_numpy() / 1e6
+            since = np.where(stamps.notna(), since, np.nan)
             seconds = np.where(written, since, np.nan)
         return seconds
 
