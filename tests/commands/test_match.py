@@ -60,9 +60,10 @@ def test_one_task_is_explained(model, tasks, capsys):
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("phase", "guess", "tasks row 0, phase: expected train or infer or empty, got 'guess'"),
-        ("flops", "-3", r"tasks row 0, flops: expected .*, got -3"),
-        ("batch_size", "many", r"tasks row 0, batch_size: expected .*, got 'many'"),
+        ("phase", "guess", "tasks row 1, phase: expected train or infer or empty, got 'guess'"),
+        ("flops", "-3", r"tasks row 1, flops: expected .*, got -3"),
+        ("batch_size", "many", r"tasks row 1, batch_size: expected .*, got 'many'"),
+        ("task_id", "", "tasks row 1, task_id: expected text, got nothing"),
         ("task_id", "task501", "task_id 'task501' occurs twice"),
     ],
 )
@@ -71,6 +72,27 @@ def test_a_wrong_cell_is_named(model, tasks, capsys, column, value, said):
     table.loc[0, column] = value
     table.to_csv(tasks / "tasks.csv", index=False)
     assert run("--model", model, "--tasks", tasks / "tasks.csv") == 2
+    error = capsys.readouterr().err
+    assert re.search(said, error), error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "said"),
+    [
+        ("nodes", "flops", "many", r"nodes\.csv: nodes row 2, flops: expected a number .*, got 'many'"),
+        ("nodes", "flops", "-5", r"nodes row 2, flops: expected a number from 0 .*, got -5"),
+        ("nodes", "node_id", "", "nodes row 2, node_id: expected a whole number .*, got nothing"),
+        ("edges", "src", "x", r"edges\.csv: edges row 2, src: expected a whole number .*, got 'x'"),
+    ],
+)
+def test_a_wrong_cell_of_a_graph_is_named(model, tasks, capsys, table, column, value, said):
+    folder, own = tasks / "given", small_log(6, seed=9, start=500)
+    write_tables({name: own[name] for name in ("tasks", "nodes", "edges")}, folder, format="csv")
+    frame = pd.read_csv(folder / f"{table}.csv", dtype=str)
+    frame.loc[1, column] = value
+    frame.to_csv(folder / f"{table}.csv", index=False)
+    assert run("--model", model, "--tasks", folder) == 2
     error = capsys.readouterr().err
     assert re.search(said, error), error
     assert error.count("\n") == 1

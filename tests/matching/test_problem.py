@@ -105,7 +105,9 @@ def test_gamma_out_of_reach_gives_both_numbers():
         (lambda: Capacity("memory", [1.0], np.nan), "capacity 'memory': limit must be at least 0"),
         (lambda: Capacity("memory", ["much"], 1.0), "capacity 'memory': use is not a numeric array"),
         (lambda: Objective(makespan=0.0), "not all 0"),
-        (lambda: Objective(cost=-1.0), "must be finite, >= 0"),
+        (lambda: Objective(cost=-1.0), r"must be 0 to 1e\+12"),
+        (lambda: Objective(makespan=1e308), r"must be 0 to 1e\+12"),
+        (lambda: Objective(total_time=np.nan), r"must be 0 to 1e\+12"),
     ],
 )
 def test_bad_parts_are_named(make, words):

@@ -47,6 +47,9 @@ class Capacity:
         object.__setattr__(self, "name", name)
 
 
+HEAVIEST = 1e12  # weight of an objective: times seconds or money it is still a number
+
+
 @dataclass(frozen=True)
 class Objective:
     """What a plan is to make small: makespan · seconds + total_time · busy seconds of all clusters + cost · money."""
@@ -57,8 +60,8 @@ class Objective:
 
     def __post_init__(self) -> None:
         weights = (self.makespan, self.total_time, self.cost)
-        if not all(np.isfinite(w) and w >= 0 for w in weights) or not any(weights):
-            raise DataError(f"weights of the objective must be finite, >= 0 and not all 0, got {weights}")
+        if not all(0 <= w <= HEAVIEST for w in weights) or not any(weights):
+            raise DataError(f"weights of the objective must be 0 to {HEAVIEST:g} and not all 0, got {weights}")
 
 
 @dataclass(frozen=True)

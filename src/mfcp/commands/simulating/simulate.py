@@ -139,7 +139,12 @@ def _policies(text: str) -> Iterator[tuple[str, Policy]]:
             part = ""
         else:
             part += letter
-    for each in filter(None, parts):
+    if part:
+        raise SettingsError(f"--policy {text}: a bracket is not closed; expected as las:limits=[600,3600]")
+    named = list(filter(None, parts))
+    for each in named:
+        if named.count(each) > 1:
+            raise SettingsError(f"--policy {text}: '{each}' is there twice; keep one, or give it another setting")
         yield each, Policy.parse(spec_of(each))
 
 

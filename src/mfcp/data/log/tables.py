@@ -84,7 +84,11 @@ def read_new_tasks(path: Path) -> Tables:
     if found is None:
         raise DataError(f"{path}: no table 'tasks' in it; expected tasks.csv, tasks.jsonl or tasks.parquet")
     graphs = {name: find_table(path, name) for name in ("nodes", "edges")} if path.is_dir() else {}
-    own = {name: read_table(file, SCHEMA[name]) for name, file in graphs.items() if file is not None}
+    own = {
+        name: _checked(SCHEMA[name], read_table(file, SCHEMA[name]), str(file))
+        for name, file in graphs.items()
+        if file is not None
+    }
     return {"tasks": check_tasks(read_table(found, table), str(found)), **own}
 
 
@@ -94,27 +98,33 @@ def check_tasks(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     Raises:
         DataError: a missing column, a cell of another kind or out of bounds, a task without id or there twice.
     """
+    tasks = _checked(SCHEMA["tasks"], frame, where)
+    ids = tasks["task_id"]
+    if ids.duplicated().any():
+        raise DataError(f"{where}: task_id '{ids[ids.duplicated()].iloc[0]}' occurs twice; keep one row")
+    return tasks
+
+
+def _checked(table: Table, frame: pd.DataFrame, where: str) -> pd.DataFrame:
     import numpy as np
+    import pandas as pd
 
     from mfcp.data.log.coercion import broken, coerce
 
-    table = SCHEMA["tasks"]
     check_columns(table, frame, where)
     coerced = coerce(table, frame)
     for column in table.columns:
         values, wrong = coerced.frame[column.name], coerced.wrong.get(column.name, np.zeros(len(frame), bool))
-        for kind, mask in broken(column, values).items():
-            wrong = wrong | (mask & (kind != "missing"))  # ids are asked for below
+        for mask in broken(column, values).values():
+            wrong = wrong | mask
         if wrong.any():
             row = int(wrong.argmax())
             seen = frame[column.name].iloc[row]
-            shown = f"'{seen}'" if isinstance(seen, str) else seen
-            raise DataError(f"{where}: tasks row {row}, {column.name}: expected {column.expected}, got {shown}")
-    ids = coerced.frame["task_id"]
-    if ids.isna().any():
-        raise DataError(f"{where}: tasks row {int(ids.isna().to_numpy().argmax())}: task_id is empty; name every task")
-    if ids.duplicated().any():
-        raise DataError(f"{where}: task_id '{ids[ids.duplicated()].iloc[0]}' occurs twice; keep one row")
+            shown = f"'{printable(seen[:80])}'" if isinstance(seen, str) and seen else seen
+            if np.ndim(seen) == 0 and (pd.isna(seen) or seen == ""):
+                shown = "nothing"
+            at = f"{table.name} row {row + 1}, {column.name}"
+            raise DataError(f"{where}: {at}: expected {column.expected}, got {shown}")
     return coerced.frame
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from mfcp.simulator.policies.base import Keys, Ordering, View
 
@@ -24,6 +25,13 @@ class Las(Ordering):
     within: Literal["submission", "entry"] = Field(
         "submission", description="order inside a level; by entry, under semantics that keep the order of equal keys"
     )
+
+    @field_validator("limits")
+    @classmethod
+    def _ascend(cls, limits: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(low < high for low, high in pairwise((0.0, *limits))):
+            raise ValueError("expected numbers above 0, each above the one before")
+        return limits
 
     def keys(self, view: View) -> Keys:
         """By level, then as `within` says."""
