@@ -51,6 +51,7 @@ def setup(app: Any) -> None:
 PLACES = {
     "docs/": "/",
     "CONTRIBUTING.md": "/contributing.md",
+    "SECURITY.md": "/security.md",
     "CHANGELOG.md": "/changes.md",
     "#your-own-logs": "/how-to/own-logs.md",
     "#run-a-platform": "/platform.md",

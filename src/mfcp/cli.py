@@ -1,6 +1,7 @@
 """The `mfcp` command: one file of `mfcp.commands` per sub-command.
 
-Those files import what they need when a command runs, so that `--help` answers at once.
+Those files import what they need when a command runs, so that `--help` answers at once. They are imported themselves
+where Ctrl-C is answered.
 """
 
 from __future__ import annotations
@@ -8,44 +9,47 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mfcp.commands import (
-    benchmark,
-    calibrate,
-    capture,
-    check,
-    completion,
-    init,
-    match,
-    paper,
-    profile,
-    release,
-    report,
-    solve,
-    table,
-)
-from mfcp.commands.operating import doctor, platform, serve, ui
-from mfcp.commands.simulating import simulate
 from mfcp.errors import guarded
-
-COMMANDS = (
-    *(init, check, benchmark, release, match, solve),
-    *(capture, calibrate, profile, paper, platform, serve, ui, simulate, table, report, doctor),
-)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parse, run, and exit: 0 on success, 2 on bad usage or input, 1 on an internal failure."""
+    """Parse, run, and exit: 0 on success, 2 on bad usage or input, 1 on an internal failure, 130 after Ctrl-C."""
+    sys.exit(guarded(lambda: _run(arguments)))
+
+
+def _run(arguments: list[str] | None) -> None:
     options = make_parser().parse_args(arguments)
-    sys.exit(guarded(lambda: options.run(options)))
+    options.run(options)
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command."""
+    from mfcp.commands import (
+        benchmark,
+        calibrate,
+        capture,
+        check,
+        completion,
+        init,
+        match,
+        paper,
+        profile,
+        release,
+        report,
+        solve,
+        table,
+    )
+    from mfcp.commands.operating import doctor, platform, serve, ui
+    from mfcp.commands.simulating import simulate
+
     parser = argparse.ArgumentParser(
         prog="mfcp", description="Predict and match deep-learning tasks to third-party clusters."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    for command in (
+        *(init, check, benchmark, release, match, solve),
+        *(capture, calibrate, profile, paper, platform, serve, ui, simulate, table, report, doctor),
+    ):
         command.add_parser(commands)
     completion.add_parser(commands, parser)
     return parser

@@ -38,14 +38,13 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Validate, count, print."""
     from mfcp.commands.reading import read_log
+    from mfcp.data.log.formats import write_sheet
     from mfcp.data.pool.coverage import Coverage
-    from mfcp.files import replacing
 
     with aside(options):  # warnings are no JSON
         validated = read_log(options.folder, max_bad_share=1.0)
     if options.quarantine is not None:
-        with replacing(options.quarantine) as path:
-            validated.quarantine.to_csv(path, index=False, lineterminator="\n")
+        write_sheet(validated.quarantine, options.quarantine)
     tables, coverage = validated.tables, Coverage.of(validated.tables)
     if options.json:
         print(json.dumps(_record(options.folder, validated, coverage), indent=2))

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _write(out: Path | None, release: Release, decision: Decision) -> None:
-    from mfcp.files import replacing, write_json
+    from mfcp.files import write_json
 
     rows = _rows(release, decision)
     content = decision.summary() | {"tasks": rows}
@@ -86,6 +86,8 @@ def _write(out: Path | None, release: Release, decision: Decision) -> None:
     if out is not None and out.suffix == ".csv":
         import pandas as pd
 
+        from mfcp.data.log.formats import write_sheet
+
         origin = {
             "release": decision.version,
             "log": content["log"]["name"],
@@ -93,8 +95,7 @@ def _write(out: Path | None, release: Release, decision: Decision) -> None:
             "emulated": content["emulated"],
             "not_measured": "; ".join(content["not_measured"]),
         }
-        with replacing(out) as temporary:
-            pd.DataFrame([row | origin for row in rows]).to_csv(temporary, index=False, float_format="%.6g")
+        write_sheet(pd.DataFrame([row | origin for row in rows]), out, float_format="%.6g")
     elif out is not None:
         write_json(out, content)
     for line in _told(content, decision, out):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from mfcp.border.tables import read_rows
-from mfcp.data.log.formats import WRITERS
+from mfcp.data.log.formats import WRITERS, write_sheet
 
 TIMES = ["2026-01-01T00:00:00.5Z", None, "2026-01-02T00:00:00Z"]
 FRAME = pd.DataFrame(
@@ -32,3 +32,13 @@ def test_what_is_written_is_read_back(tmp_path, ending):
     assert [float(v) for v in back["real"].dropna()] == [0.1, 1e300]
     assert pd.to_datetime(back["time"], utc=True, format="ISO8601").dropna().tolist() == FRAME["time"].dropna().tolist()
     assert [str(v) for v in back["mixed"]] == ["a", "1", "2.5"]
+
+
+def test_no_spreadsheet_runs_what_a_stranger_wrote(tmp_path):
+    cells = ["=cmd()", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "-3", "+4.5", "a=b", "", None, "night-1"]
+    frame = pd.DataFrame({"id": pd.Series(cells, dtype="str"), "n": range(11), "kind": pd.Categorical(cells)})
+    write_sheet(frame, tmp_path / "a.csv")
+    back = pd.read_csv(tmp_path / "a.csv", dtype=str, keep_default_na=False)
+    expected = ["'=cmd()", "'+1+1", "'-2+3", "'@SUM(A1)", "'\t=1", "-3", "+4.5", "a=b", "", "", "night-1"]
+    assert back["id"].tolist() == back["kind"].tolist() == expected
+    assert back["n"].tolist() == [str(k) for k in range(11)]

@@ -12,6 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
+from mfcp.files import replacing
+
 
 def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
     # Without pandas' metadata the bytes depend on the values alone, not on the library that wrote them.
@@ -40,6 +42,34 @@ def _uniform(values: pd.Series[Any]) -> bool:
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
     frame.to_csv(path, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%S.%f%z")
+
+
+def write_sheet(frame: pd.DataFrame, path: Path, **options: Any) -> None:
+    """A CSV that people open in a spreadsheet, whole or not at all: a text that one would run as a formula, as an id
+    `=cmd()` of a stranger's log, gets an apostrophe before it. Numbers stay.
+
+    Args:
+        frame: a table; programs that need its texts as they are read JSON.
+        path: the file.
+        options: of `pandas.DataFrame.to_csv`.
+    """
+    texts = {str(name): frame[name].map(_harmless) for name in frame if not _is_of_numbers(frame[name])}
+    with replacing(path) as temporary:
+        frame.assign(**texts).to_csv(temporary, index=False, lineterminator="\n", **options)
+
+
+def _is_of_numbers(values: pd.Series[Any]) -> bool:
+    return pd.api.types.is_numeric_dtype(values.dtype) or pd.api.types.is_datetime64_any_dtype(values.dtype)
+
+
+def _harmless(cell: Any) -> Any:
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _write_jsonl(frame: pd.DataFrame, path: Path) -> None:

@@ -13,11 +13,12 @@ import pandas as pd
 from mfcp.arrays import Bools
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.constraints import Finding, findings, without_success
+from mfcp.data.log.formats import write_sheet
 from mfcp.data.log.quarantine import no_lines, quarantine_findings, quarantine_lines
 from mfcp.data.log.schema import EXAMPLE, SCHEMA, SUCCEEDED
 from mfcp.data.log.tables import Tables, check_columns
 from mfcp.errors import DataError
-from mfcp.files import replacing, write_json
+from mfcp.files import write_json
 
 if TYPE_CHECKING:
     from mfcp.data.log.expectations import Expectations
@@ -98,8 +99,7 @@ def validate(tables: Tables, *, max_bad_share: float, expectations: Expectations
 def write_report(validated: Validated, folder: Path) -> None:
     """Write validation.json and quarantine.csv, each whole or not at all."""
     write_json(Path(folder) / "validation.json", validated.report)
-    with replacing(Path(folder) / "quarantine.csv") as path:
-        validated.quarantine.to_csv(path, index=False, lineterminator="\n")
+    write_sheet(validated.quarantine, Path(folder) / "quarantine.csv")
 
 
 _ROW = "__row__"
