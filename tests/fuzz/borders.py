@@ -313,7 +313,9 @@ def _client(made: Path, process: int) -> Any:
 
     champion = Champion.of_folder(made, graphs=100)
     champion.refresh()
-    client = TestClient(create_app(champion, ServeSettings(time_limit=0.5)), raise_server_exceptions=False)
+    client = TestClient(
+        create_app(champion, ServeSettings(time_limit=0.5)), base_url="http://127.0.0.1", raise_server_exceptions=False
+    )
     client.__enter__()  # for the life of the process
     return client
 

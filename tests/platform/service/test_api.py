@@ -2,12 +2,17 @@
 
 import gc
 import json
+import logging
+import re
+import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 from platform_log import CLUSTERS
-from platform_served import NEW, answer, ready, serving, until
+from platform_served import NEW, answer, listening, ready, serving, until
 
+from mfcp.platform.service.api import ServeSettings, create_app
 from mfcp.platform.service.champion import Champion
 from mfcp.release.decision import decide
 
@@ -90,7 +95,7 @@ def test_graphs_sent_along_and_graphs_of_the_store_are_the_same(client):
 TASK = {"task_id": "x"}
 WRONG = {
     "no_tasks": ({"tasks": []}, "tasks"),
-    "no_body": (None, "body"),
+    "no_body": (None, "Content-Type: application/json"),
     "not_a_list": ({"tasks": "x"}, "tasks"),
     "no_name": ({"tasks": [{}]}, "tasks.0.task_id"),
     "empty_name": ({"tasks": [{"task_id": ""}]}, "tasks.0.task_id"),
@@ -124,7 +129,14 @@ WRONG = {
 }  # fmt: skip
 
 
-STATUS = {"twice": 409, "cluster": 404, "unknown_graph": 404, "cycle": 409, "dangling": 409}  # the schema cannot say it
+STATUS = {
+    "no_body": 415,
+    "twice": 409,
+    "cluster": 404,
+    "unknown_graph": 404,
+    "cycle": 409,
+    "dangling": 409,
+}  # the schema cannot say it
 
 
 @pytest.mark.parametrize("kind", sorted(WRONG))
@@ -143,6 +155,86 @@ def test_broken_json_is_a_clients_error(client, body):
     assert 400 <= response.status_code < 500
     assert set(response.json()) <= {"error", "problems", "fields"}
     assert ready(client)
+
+
+def test_booleans_are_no_numbers_and_numbers_may_have_a_point(client):
+    for wrong in (True, False, "64", [64], float("inf")):
+        body = json.dumps({"tasks": [TASK | {"batch_size": wrong}]}).encode()
+        response = client.post("/v1/predict", content=body, headers={"Content-Type": "application/json"})
+        assert response.status_code == 422, response.text
+        assert "tasks.0.batch_size" in response.json()["error"]
+    told = [answer(client, "predict", tasks=[TASK | {"batch_size": size}]) for size in (64, 64.0)]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_a_form_of_another_site_is_no_request(client, kind):
+    """A page anywhere may have a browser send these without asking."""
+    body = json.dumps({"tasks": [TASK]}).encode()
+    refused = client.post("/v1/predict", content=body, headers={"Content-Type": kind} if kind else {})
+    assert refused.status_code == 415
+    assert "application/json" in refused.json()["error"]
+    for kind in ("application/json; charset=utf-8", "application/vnd.mine+json"):
+        assert client.post("/v1/predict", content=body, headers={"Content-Type": kind}).status_code == 200
+
+
+def test_only_names_of_this_machine_are_answered(client, releases):
+    port = client.base_url.port
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "", "localhost.evil"):
+        refused = client.get("/health", headers={"Host": host})
+        assert refused.status_code == 421, host
+        assert "not served here" in refused.json()["error"]
+    for host in ("localhost", f"LOCALHOST:{port}", f"[::1]:{port}", "127.0.0.1"):
+        assert client.get("/health", headers={"Host": host}).status_code == 200
+    any_host = create_app(Champion.of_folder(releases[0], graphs=10), ServeSettings(), hosts=frozenset("*"))
+    with listening(any_host) as other:
+        assert other.get("/health", headers={"Host": "mfcp.example.org"}).status_code in (200, 503)
+
+
+def test_every_answer_has_the_requests_id(client, caplog):
+    caplog.set_level(logging.INFO, "mfcp.serve")
+    mine = client.get("/health", headers={"X-Request-ID": "night-1.7"})
+    assert mine.headers["x-request-id"] == "night-1.7"
+    assert any(record.getMessage().startswith("night-1.7 GET /health 200 ") for record in caplog.records)
+    others = [client.get("/health", headers={"X-Request-ID": bad}) for bad in ("", "a b", "x" * 65, "<script>")]
+    given = [other.headers["x-request-id"] for other in [*others, client.post("/v1/match", json={})]]
+    assert len(set(given)) == len(given)
+    assert all(re.fullmatch("[0-9a-f]{32}", name) for name in given)
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(releases):
+    section = ServeSettings(body_s=0.5)
+    with serving(Champion.of_folder(releases[0], graphs=10), section) as client:
+        until(lambda: ready(client))
+        with socket.create_connection(("127.0.0.1", client.base_url.port), timeout=20) as slow:
+            head = "POST /v1/match HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            slow.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+            begin = time.monotonic()
+            assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+            assert time.monotonic() - begin < 10
+
+
+def test_who_comes_too_many_is_told_before_anything_is_read(releases):
+    section = ServeSettings(waiting=2, threads=1, body_s=20)
+    with serving(Champion.of_folder(releases[0], graphs=10), section) as client:
+        until(lambda: ready(client))
+        head = b"POST /v1/match HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head += b"Content-Length: 90\r\n\r\n"
+        with ExitStack() as open_ones:
+
+            def come():
+                one = open_ones.enter_context(socket.create_connection(("127.0.0.1", client.base_url.port), 20))
+                one.sendall(head)  # the body never comes
+                return one
+
+            def is_full():
+                come()
+                return client.post("/v1/predict", json={"tasks": [TASK]}).status_code == 503
+
+            until(is_full)
+            assert come().recv(100).startswith(b"HTTP/1.1 503 ")
+            assert client.get("/health").status_code == 200
+        until(lambda: client.post("/v1/predict", json={"tasks": [TASK]}).status_code == 200)
 
 
 def test_large_requests_are_refused_whether_or_not_they_say_so(client):

@@ -10,7 +10,7 @@ from mfcp.commands.operating.listening import few_threads, listen, read_token
 from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import SettingsError
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # as those of the service, which is imported when it runs
 
 
 def add_parser(commands: Any) -> None:
@@ -25,6 +25,10 @@ def add_parser(commands: Any) -> None:
     which.add_argument("--home", default="", metavar="DIR", help="folder of a platform (MFCP_HOME, else ./platform)")
     which.add_argument("--model", type=Path, metavar="DIR", help="a release, for instance data/release; no platform")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, this machine only")
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME",
+        help="a further name by which clients call it, * for any (on loopback: only those of this machine; else any)",
+    )  # fmt: skip
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="default: 8000; 0 takes a free one")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="holds the token (default: of MFCP_TOKEN)")
     parser.add_argument("--tasks", type=int, metavar="N", help="tasks of a request at most (1000)")
@@ -61,5 +65,6 @@ def run(options: argparse.Namespace) -> None:
     else:
         home = home_folder(options.home)
         champion = Champion.of_platform(home, open_store(home), graphs=section.graphs)
-    app = create_app(champion, section, token=token)
+    hosts = frozenset([*options.allow_host, *(LOOPBACK if options.host in LOOPBACK else "*")])
+    app = create_app(champion, section, token=token, hosts=hosts)
     listen(app, options.host, options.port, said="answers at")

@@ -9,21 +9,24 @@ import asyncio
 import gc
 import hmac
 import logging
+import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 from fastapi import FastAPI, HTTPException, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi_offline import FastAPIOffline  # the pages of /docs without scripts from elsewhere
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mfcp.border.regular import printable
 from mfcp.errors import MfcpError
 from mfcp.platform.service.answers import Answers, Asked, asked_models, status_of
 from mfcp.platform.service.champion import Champion
@@ -32,6 +35,10 @@ from mfcp.platform.service.contract import ErrorAnswer, NotReady, Ready, declare
 LOG = logging.getLogger("mfcp.serve")
 _OPEN = ("/health",)  # answers without a token, to whom asks whether it lives
 _SHOWN = 10  # problems of a request
+_BODIES = 4  # in memory at once, for each thread
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_HOST = re.compile(r":\d+$")
+LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 _BUCKETS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -44,6 +51,7 @@ class ServeSettings(BaseModel):
     body_mib: float = Field(32.0, gt=0, description="size of a request at most")
     threads: int = Field(2, ge=1, description="requests computed at once")
     waiting: int = Field(64, ge=1, description="requests that may wait or be computed; others are told to come later")
+    body_s: float = Field(10.0, gt=0, description="seconds in which a request must have arrived")
     time_limit: float = Field(2.0, gt=0, description="seconds for the bound, or an engine")
     graphs: int = Field(10_000, ge=1, description="operator graphs whose encoding is remembered")
 
@@ -61,22 +69,39 @@ class Meters:
 
 
 class Border:
-    """Size, token and meters of every request, before anything reads it."""
+    """Name, size, host, token and meters of every request, before anything reads it.
 
-    def __init__(self, app: ASGIApp, *, token: str | None, most: int, meters: Meters, paths: set[str]) -> None:
-        self.app, self.token, self.most, self.meters, self.paths = app, token, most, meters, paths
+    A request has an id, its client's `X-Request-ID` or one of ours, which its answer and the service's log have.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, token: str | None, hosts: frozenset[str], settings: ServeSettings, meters: Meters,
+        paths: set[str],
+    ) -> None:  # fmt: skip
+        self.app, self.token, self.hosts, self.meters, self.paths = app, token, hosts, meters, paths
+        self.most, self.body_s = round(settings.body_mib * 2**20), settings.body_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begin, status, read = time.perf_counter(), 500, 0
+        begin, status, read, due = time.perf_counter(), 500, 0, None
         path = scope["path"] if scope["path"] in self.paths else "other"
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"").decode("latin-1")
+        name = given if _NAME.fullmatch(given) else uuid4().hex
+        scope["state"] = {**scope.get("state", {}), "request_id": name}
 
         async def counted() -> Message:
-            nonlocal read
-            message = await receive()
+            nonlocal read, due
+            clock = asyncio.get_running_loop()
+            due = due or clock.time() + self.body_s
+            try:
+                async with asyncio.timeout_at(due):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"the request has not arrived within {self.body_s:g} s") from None
             read += len(message.get("body", b""))
             if read > self.most:
                 raise HTTPException(413, f"the request is above {self.most} bytes; send fewer tasks or graphs at once")
@@ -86,17 +111,22 @@ class Border:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message = {**message, "headers": [*message["headers"], (b"x-request-id", name.encode())]}
             await send(message)
 
         try:
-            refused = self._refused(scope)
+            refused = self._refused(scope, headers)
             await (refused or self.app)(scope, counted, noted)
         finally:
+            seconds = time.perf_counter() - begin
             self.meters.requests.labels(path, str(status)).inc()
-            self.meters.seconds.labels(path).observe(time.perf_counter() - begin)
+            self.meters.seconds.labels(path).observe(seconds)
+            LOG.info("%s %s %s %s %.0f ms", name, scope["method"], path, status, 1e3 * seconds)
 
-    def _refused(self, scope: Scope) -> JSONResponse | None:
-        headers = dict(scope["headers"])
+    def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
+        host = headers.get(b"host", b"").decode("latin-1")
+        if "*" not in self.hosts and _HOST.sub("", host).strip("[]").lower() not in self.hosts:
+            return _error(421, f"host '{printable(host[:80])}' is not served here; see --allow-host")
         if self.token is not None and scope["path"] not in _OPEN:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, b"Bearer " + self.token.encode()):
@@ -110,13 +140,17 @@ class Border:
         return None
 
 
-def create_app(champion: Champion, settings: ServeSettings, *, token: str | None = None) -> FastAPI:
+def create_app(
+    champion: Champion, settings: ServeSettings, *, token: str | None = None, hosts: frozenset[str] = LOOPBACK
+) -> FastAPI:
     """The service.
 
     Args:
         champion: the release that decides.
         settings: limits.
         token: that every request but /health must carry; None for none.
+        hosts: names under which it answers, `*` for any: a page of another site reaches a service on loopback through
+            a name of its own.
     """
     meters = Meters()
     answers = Answers(champion, time_limit=settings.time_limit)
@@ -131,13 +165,14 @@ def create_app(champion: Champion, settings: ServeSettings, *, token: str | None
 
     app = FastAPIOffline(title="mfcp", description="Predict and match deep-learning tasks to clusters.", lifespan=life)
     works = (answers.predict, answers.match, answers.explain)
-    for model, work, meter in zip(
-        asked_models(settings.tasks, settings.operators), works, (None, meters.matched, None), strict=True
-    ):
-        route = line.route(model, work, meter)
+    models = asked_models(settings.tasks, settings.operators)
+    for model, work, meter in zip(models, works, (None, meters.matched, None), strict=True):
         name = work.__name__
-        responses = declared(name, token=token is not None)
-        app.add_api_route(f"/v1/{name}", route, methods=["POST"], summary=work.__doc__, name=name, responses=responses)
+        app.add_api_route(
+            f"/v1/{name}", line.route(model, work, meter), methods=["POST"], summary=work.__doc__, name=name,
+            responses=declared(name, token=token is not None), openapi_extra=_request_body(model),
+        )  # fmt: skip
+    _declare(app, models)
 
     @app.get(
         "/health",
@@ -158,15 +193,43 @@ def create_app(champion: Champion, settings: ServeSettings, *, token: str | None
 
     _answer_errors(app)
     paths = {route.path for route in app.routes if hasattr(route, "path")}
-    app.add_middleware(Border, token=token, most=round(settings.body_mib * 2**20), meters=meters, paths=paths)
+    app.add_middleware(Border, token=token, hosts=hosts, settings=settings, meters=meters, paths=paths)
     return app
 
 
+_SCHEMA = "#/components/schemas/{model}"
+
+
+def _request_body(model: type[Asked]) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": _SCHEMA.format(model=model.__name__)}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _declare(app: FastAPI, models: Sequence[type[Asked]]) -> None:
+    """Have the OpenAPI document tell the requests, which FastAPI does not read itself."""
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if not app.openapi_schema:
+            schemas = plain()["components"]["schemas"]
+            for model in models:
+                own = model.model_json_schema(ref_template=_SCHEMA)
+                schemas.update(own.pop("$defs", {}))
+                schemas[model.__name__] = own
+        return app.openapi_schema or {}
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
 class _Line:
-    """Requests that wait for a thread to compute their answer; further ones are told to come later."""
+    """Requests that wait for a thread to read and answer them; further ones are told to come later, unread.
+
+    Only some have their bodies in memory at once; those of the others stay with their clients until it is their turn.
+    """
 
     def __init__(self, settings: ServeSettings) -> None:
         self.most, self.waiting = settings.waiting, 0
+        self.bodies = asyncio.Semaphore(_BODIES * settings.threads)
         self.threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="answer")
 
     def close(self) -> None:
@@ -176,33 +239,45 @@ class _Line:
     def route(self, model: type[Asked], work: Callable[[Any], bytes], meter: Counter | None) -> Any:
         """The function that FastAPI calls with a request of this model; `meter` counts its tasks."""
 
-        async def answer(asked: Any) -> Response:
+        def answered(body: bytes) -> tuple[bytes, int]:
+            asked = model.model_validate_json(body)
+            return work(asked), len(asked.tasks)
+
+        async def answer(request: Request) -> Response:
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json" and not kind.endswith("+json"):
+                raise HTTPException(415, "expected the header 'Content-Type: application/json'")
             if self.waiting >= self.most:
                 raise HTTPException(
                     503, f"{self.waiting} requests wait already; come again later", {"Retry-After": "1"}
                 )
             self.waiting += 1
             try:
-                content = await asyncio.get_running_loop().run_in_executor(self.threads, work, asked)
+                async with self.bodies:
+                    run = asyncio.get_running_loop().run_in_executor
+                    content, tasks = await run(self.threads, answered, await request.body())
+            except ClientDisconnect:  # nobody is there to be told
+                return Response(status_code=499)
             finally:
                 self.waiting -= 1
             if meter is not None:
-                meter.inc(len(asked.tasks))
+                meter.inc(tasks)
             return Response(content, media_type="application/json")
 
-        answer.__annotations__["asked"] = model  # made at run time, from the log schema and the limits
         return answer
 
 
 def _answer_errors(app: FastAPI) -> None:
     """Have every error answered as JSON with a status that says whose error it is."""
 
-    @app.exception_handler(RequestValidationError)
-    async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
-        problems = error.errors()
+    @app.exception_handler(ValidationError)
+    async def wrong(_: Request, error: ValidationError) -> JSONResponse:
+        problems = error.errors(include_url=False, include_context=False)
+        if problems[0]["type"] == "json_invalid":
+            return _error(400, f"body: {problems[0]['msg']}")
         fields = [
             {
-                "field": ".".join(map(str, p["loc"][1:])) or "body",
+                "field": ".".join(map(str, p["loc"])) or "body",
                 "expected": p["msg"],
                 "got": repr(p.get("input"))[:80],
             }
@@ -221,8 +296,9 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> JSONResponse:
-        LOG.error("%s", request.url.path, exc_info=error)
-        return _error(500, "internal error; the service's log has it")
+        name = request.scope.get("state", {}).get("request_id", "")
+        LOG.error("%s %s", name, printable(request.url.path), exc_info=error)
+        return _error(500, f"internal error; the service's log has it under {name}")
 
 
 async def _watch(champion: Champion, meters: Meters) -> None:
