@@ -226,7 +226,7 @@ def test_killed_in_the_middle_and_resumed_loses_and_doubles_nothing(nets, capsys
     assert runs["status"].value_counts().to_dict() == {"succeeded": 2, "timeout": 2}
     assert runs["run_id"].is_unique
     assert {path.name for path in folder.iterdir()} == {
-        ".profile.lock", *(f"{name}.parquet" for name in ("tasks", "clusters", "runs", "nodes", "edges"))
+        ".writing.lock", *(f"{name}.parquet" for name in ("tasks", "clusters", "runs", "nodes", "edges"))
     }  # fmt: skip
     content = (folder / "runs.parquet").read_bytes()
     again = profile(models, **options)

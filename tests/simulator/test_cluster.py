@@ -16,7 +16,15 @@ def test_pools_nodes_and_types():
     assert mixed.largest() == 36
 
 
-@pytest.mark.parametrize("text", ["", "0", "8x", "x8", "a:b", "8x0", "-4", "8 8"])
+@pytest.mark.parametrize(
+    ("text", "why"), [("0", "from 1"), ("8x0", "from 1"), ("0x8", "from 1"), ("9999999", "digits")]
+)
+def test_sizes_are_numbers_that_a_cluster_has(text, why):
+    with pytest.raises(SettingsError, match=why):
+        Cluster.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "8x", "x8", "a:b", "-4", "8 8"])
 def test_other_words_are_an_error_that_shows_some(text):
     with pytest.raises(SettingsError, match=r"expected e\.g\. 64, 8x8 or v100:9x4,k80:36"):
         Cluster.parse(text)

@@ -56,6 +56,20 @@ def digests(folder):
     }
 
 
+def an_error_in_one_setting_ends_the_others(folder, content):
+    from mfcp.stages import finetune
+
+    before = digests(folder)
+    endless = content | {"finetune": content["finetune"] | {"steps": 1_000_000}}  # hours, were the other waited for
+    damaged = folder / "data/models/pretrain/B.safetensors"
+    whole = damaged.read_bytes()
+    damaged.unlink()
+    with pytest.raises(DataError, match=r"B\.safetensors"):
+        finetune.run(Settings(endless), "mfcp_ad")
+    damaged.write_bytes(whole)
+    assert digests(folder) == before
+
+
 def test_the_pipeline_end_to_end_twice(folder, capsys):
     content = small()
     run_all(content)
@@ -78,6 +92,7 @@ def test_the_pipeline_end_to_end_twice(folder, capsys):
         assert f"data/reports/{name}" in first
     run_all(content)
     assert digests(folder) == first
+    an_error_in_one_setting_ends_the_others(folder, content)
 
     from mlflow import MlflowClient
 
@@ -101,19 +116,6 @@ def test_a_method_that_params_lack_is_named(folder):
 
     with pytest.raises(SettingsError, match="no row 'tsmm' under methods; known: tam"):
         finetune.run(Settings(small()), "tsmm")
-
-
-def test_an_error_in_one_setting_ends_the_others(folder):
-    from mfcp.stages import featurize, finetune, ingest, pretrain, validate
-
-    content = small()
-    content["finetune"] |= {"steps": 1_000_000}  # hours, were the other setting waited for
-    for stage in (ingest, validate, featurize, pretrain):
-        stage.run(Settings(content))
-    (folder / "data/models/pretrain/B.safetensors").unlink()
-    with pytest.raises(DataError, match=r"B\.safetensors"):
-        finetune.run(Settings(content), "mfcp_ad")
-    assert [path.name for path in (folder / "data/models").iterdir()] == ["pretrain"]
 
 
 def test_a_stage_without_its_input_says_which_stage_makes_it(folder):

@@ -1,5 +1,12 @@
 """A token that could be guessed, and an address that cannot be had."""
 
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
 import pytest
 
 from mfcp.commands.operating.listening import listen, read_token
@@ -24,3 +31,43 @@ def test_a_token_that_could_be_guessed_is_refused(tmp_path, monkeypatch):
 def test_an_address_that_cannot_be_had_is_an_error_with_a_remedy(host, port):
     with pytest.raises(SettingsError, match=rf"{host}, port {port}: .*give another with --port"):
         listen(None, host, port, said="never")
+
+
+PROGRAM = """
+import sys
+from mfcp.commands.operating import listening
+
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+listening.HEAD_S = 1.0
+listening.listen(app, "127.0.0.1", 0, said="at")
+"""
+
+
+def test_who_sends_no_head_is_not_waited_for():
+    """Neither at the beginning of a connection nor for a second request on it; a connection in between may rest."""
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            port = int(re.search(r":(\d+) ", server.stdout.readline())[1])
+            request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+            for first, seconds in ((b"", 1), (b"GET / HT", 1), (request + b"GET /", 1)):
+                with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                    begin = time.monotonic()
+                    client.sendall(first)
+                    while client.recv(1000):
+                        pass
+                    assert seconds - 0.2 < time.monotonic() - begin < 15
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                for _ in range(2):
+                    client.sendall(request)
+                    reply = b""
+                    while not reply.endswith(b"ok"):
+                        reply += client.recv(1000)
+                    assert reply.startswith(b"HTTP/1.1 200 ")
+                    time.sleep(2)
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(20)

@@ -195,7 +195,7 @@ def test_every_answer_has_the_requests_id(client, caplog):
     caplog.set_level(logging.INFO, "mfcp.serve")
     mine = client.get("/health", headers={"X-Request-ID": "night-1.7"})
     assert mine.headers["x-request-id"] == "night-1.7"
-    assert any(record.getMessage().startswith("night-1.7 GET /health 200 ") for record in caplog.records)
+    until(lambda: any(each.getMessage().startswith("night-1.7 GET /health 200 ") for each in caplog.records))
     others = [client.get("/health", headers={"X-Request-ID": bad}) for bad in ("", "a b", "x" * 65, "<script>")]
     given = [other.headers["x-request-id"] for other in [*others, client.post("/v1/match", json={})]]
     assert len(set(given)) == len(given)

@@ -78,10 +78,10 @@ def test_a_task_that_is_known_stays_as_it_was_and_where_it_stood(store: Store) -
     ("change", "message"),
     [
         ({"task_id": ["t", "t"]}, "'t' occurs twice"),
-        ({"task_id": ["t", None]}, "row 1: task_id is empty"),
-        ({"flops": ["many", None]}, "row 0, flops: expected a number .*'many'"),
-        ({"batch_size": [1, 0]}, "row 1, batch_size: expected a whole number from 1"),
-        ({"samples": [0.0, 1.0]}, "row 0, samples: expected a number above 0"),
+        ({"task_id": ["t", None]}, "row 2, task_id: expected text, got nothing"),
+        ({"flops": ["many", None]}, "row 1, flops: expected a number .*'many'"),
+        ({"batch_size": [1, 0]}, "row 2, batch_size: expected a whole number from 1"),
+        ({"samples": [0.0, 1.0]}, "row 1, samples: expected a number above 0"),
     ],
 )
 def test_bad_tasks_are_refused_at_the_door(store: Store, change: dict[str, Any], message: str) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mfcp.errors import DataError, SettingsError
 
+if TYPE_CHECKING:
+    import asyncio
+
 _LEAST = 16  # characters of a token
+HEAD_S = 10.0  # in which the head of a request must have arrived
 
 
 def read_token(path: Path | None) -> str | None:
@@ -52,8 +56,47 @@ def listen(app: Any, host: str, port: int, *, said: str) -> None:
     with _bound(host, port) as taken, one_blas_thread():
         address = f"[{host}]" if ":" in host else host
         print(f"{said} http://{address}:{taken.getsockname()[1]} (Ctrl-C ends it)", flush=True)
-        config = uvicorn.Config(app, access_log=False, timeout_keep_alive=30, log_level="warning")
+        config = uvicorn.Config(
+            app, http=_impatient(), access_log=False, timeout_keep_alive=30, log_level="warning", server_header=False
+        )
         uvicorn.Server(config).run(sockets=[taken])
+
+
+def _impatient() -> type[asyncio.Protocol]:
+    """uvicorn's HTTP, for clients that send the head of a request within `HEAD_S`; others would each hold a connection
+    for ever, and there are only so many.
+    """
+    import h11
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Impatient(H11Protocol):
+        _due: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._wait()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self.conn.trailing_data[0]:  # the beginning of a next request came with this one
+                self._wait()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._wait(over=True)
+            super().connection_lost(exc)
+
+        def _wait(self, *, over: bool = False) -> None:
+            if self._due is not None and (over or self.conn.their_state is not h11.IDLE):
+                self._due.cancel()
+                self._due = None
+            elif self._due is None and not over and self.conn.their_state is h11.IDLE:
+                self._due = self.loop.call_later(HEAD_S, self.transport.close)
+
+    return Impatient
 
 
 def _bound(host: str, port: int) -> socket.socket:
