@@ -43,7 +43,8 @@ class SolverError(MfcpError):
 EXTRAS = {
     **dict.fromkeys(("dvc", "great_expectations", "mlflow", "prefect"), "pipeline"),
     **dict.fromkeys(
-        ("fastapi", "fastapi_offline", "prometheus_client", "river", "sqlalchemy", "starlette", "uvicorn"), "platform"
+        ("fastapi", "fastapi_offline", "h11", "prometheus_client", "river", "sqlalchemy", "starlette", "uvicorn"),
+        "platform",
     ),
     **dict.fromkeys(("torch_geometric", "transformers"), "graphs"),
 }
