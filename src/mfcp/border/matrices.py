@@ -41,9 +41,8 @@ def _parsed(text: bytes) -> Floats:
 
 
 def _mapped(path: Path, begin: bytes) -> Any:
-    if (
-        begin != np.lib.format.MAGIC_PREFIX
-    ):  # np.load would take an archive of arrays, or a pickle, by their first bytes
+    # np.load would take an archive of arrays, or a pickle, by their first bytes.
+    if begin != np.lib.format.MAGIC_PREFIX:
         raise ValueError("it does not begin as a .npy file does")
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     if array.dtype.kind not in "biuf":

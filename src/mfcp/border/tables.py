@@ -132,12 +132,7 @@ def _read_csv(path: Path, bounds: Limits) -> pd.DataFrame:
         # The first line that is not empty, as pyarrow has it.
         header = next((row for row in csv.reader(io.StringIO(text[: 4 * _MIB].decode("utf-8", "replace"))) if row), [])
     _check_columns(path, header, bounds)
-    rows = text.count(b"\n")
-    if rows > bounds.rows or rows * len(header) > bounds.cells:
-        raise DataError(
-            f"{printable(path)}: some {rows} rows of {len(header)} columns; expected at most {bounds.rows} rows and "
-            f"{bounds.cells} cells, {_LOOKED_AT}"
-        )
+    _check_cells(path, text.count(b"\n"), len(header), bounds)
     options = pyarrow.csv.ConvertOptions(
         column_types={name: pa.string() for name in header},
         null_values=[""],
@@ -185,11 +180,7 @@ def of_records(records: Sequence[dict[str, Any]], columns: Iterable[str], path: 
     """
     names = list(columns)
     _check_columns(path, names, bounds)
-    if len(records) > bounds.rows or len(records) * len(names) > bounds.cells:
-        raise DataError(
-            f"{printable(path)}: {len(records)} rows of {len(names)} columns; expected at most {bounds.rows} rows and "
-            f"{bounds.cells} cells, {_LOOKED_AT}"
-        )
+    _check_cells(path, len(records), len(names), bounds)
     cells = {name: pd.Series([record.get(name) for record in records], dtype=object) for name in names}
     return pd.DataFrame(cells, columns=names)
 
@@ -201,6 +192,14 @@ def _check_columns(path: Path, names: Sequence[str], bounds: Limits) -> None:
     if twice:
         shown = ", ".join(map(printable, twice[:5]))
         raise DataError(f"{printable(path)}: column {shown} occurs twice; keep one")
+
+
+def _check_cells(path: Path, rows: int, columns: int, bounds: Limits) -> None:
+    if rows > bounds.rows or rows * columns > bounds.cells:
+        raise DataError(
+            f"{printable(path)}: {rows} rows of {columns} columns; expected at most {bounds.rows} rows and "
+            f"{bounds.cells} cells, {_LOOKED_AT}"
+        )
 
 
 def _utf8(path: Path, most_mib: float) -> bytes:

@@ -72,6 +72,17 @@ def test_a_killed_call_is_made_good_by_the_next_one(tmp_path, monkeypatch):
             add_model(folder, model("new", "new"), replace=False)
 
 
+def test_a_graph_without_a_task_is_not_replaced_unasked(tmp_path):
+    """It may be all that somebody has; only what the same capture left behind is."""
+    nodes, edges = tables(["conv", "relu"], [(0, 1)], "new")
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    before = (tmp_path / "nodes.csv").read_bytes()
+    with pytest.raises(DataError, match="'new' is there already; pass --force"):
+        add_model(tmp_path, model("new", "new"), replace=False)
+    assert (tmp_path / "nodes.csv").read_bytes() == before
+
+
 def add(folder, name):
     add_model(folder, model(name, name), replace=False)
 

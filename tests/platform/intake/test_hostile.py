@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +164,26 @@ def test_unknown_columns_do_not_add_up_beyond_what_is_read(home: Home) -> None:
     assert [status for status, _ in found] == ["taken", "taken", "refused"]
     assert "table 'tasks' of the log would have" in found[2][1]
     home.put("good", log())
+    assert [delivery.status for delivery in home.ingest()] == ["taken"]
+
+
+def test_a_folder_that_cannot_be_looked_into_waits_and_holds_up_none(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path.iterdir
+
+    def closed(path: Path) -> Iterator[Path]:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return own(path)
+
+    home.put("closed", log(1))
+    home.put("zz-good", log())
+    monkeypatch.setattr(Path, "iterdir", closed)  # root may look into any
+    found = {delivery.name: delivery for delivery in home.ingest()}
+    assert (found["closed"].status, found["zz-good"].status) == ("waiting", "taken")
+    assert found["closed"].why == "closed: cannot be taken now (Permission denied)"
+    monkeypatch.undo()
     assert [delivery.status for delivery in home.ingest()] == ["taken"]
 
 

@@ -13,7 +13,7 @@ from mfcp.data.log.coercion import coerce
 from mfcp.data.log.constraints import findings
 from mfcp.data.log.formats import WRITERS
 from mfcp.data.log.quarantine import quarantine_findings
-from mfcp.data.log.schema import SCHEMA
+from mfcp.data.log.schema import SCHEMA, Table
 from mfcp.data.log.tables import Tables, find_table, read_table, sole_writer
 from mfcp.emulator.zoo import activations
 from mfcp.errors import DataError
@@ -108,7 +108,7 @@ def _add(folder: Path, model: Model, *, replace: bool) -> None:
             old = held[table]
             key, *names = ours.get(table, ("task_id", name))
             known = old[key].astype("str").isin(names)
-            if known.any() and finished and not replace:
+            if known.any() and not replace and (finished or not _same(SCHEMA[table], old[known], rows)):
                 raise DataError(
                     f"{path}: '{old.loc[known, key].iloc[0]}' is there already; pass --force to replace it, or --name "
                     "to call this one otherwise"
@@ -120,6 +120,13 @@ def _add(folder: Path, model: Model, *, replace: bool) -> None:
     with ExitStack() as files:
         for path, rows in reversed(merged.items()):  # a file takes its place when its block ends: the first one last
             WRITERS[path.suffix](rows, files.enter_context(replacing(path)))
+
+
+def _same(table: Table, old: pd.DataFrame, new: pd.DataFrame) -> bool:
+    """Whether the rows are those that the same capture left when it was killed; others are not ours to replace."""
+    names = [column.name for column in table.columns]
+    hashes = (pd.util.hash_pandas_object(coerce(table, own).frame[names], index=False) for own in (old, new))
+    return sorted(next(hashes)) == sorted(next(hashes))
 
 
 def read_graphs(folder: Path) -> Tables:

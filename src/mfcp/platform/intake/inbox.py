@@ -112,10 +112,14 @@ def ingest(
 
 def waiting(inbox: Path) -> list[Path]:
     """Deliveries that are whole, those of tables that others refer to first."""
-    found = [item for item in inbox.iterdir() if not _still_written(item)]
-    order = {name: place for place, name in enumerate(SCHEMA)}
-    places = {item: min((order.get(_table(name), len(order)) for name in _files(item)), default=0) for item in found}
-    return sorted(found, key=lambda item: (places[item], item.name))
+    order, places = {name: place for place, name in enumerate(SCHEMA)}, {}
+    for item in inbox.iterdir():
+        try:
+            if not _still_written(item):
+                places[item] = min((order.get(_table(name), len(order)) for name in _files(item)), default=0)
+        except OSError:  # a folder that cannot be looked into waits, and `ingest` says why
+            places[item] = 0
+    return sorted(places, key=lambda item: (places[item], item.name))
 
 
 def digest_of(item: Path) -> str:
