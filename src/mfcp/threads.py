@@ -1,8 +1,15 @@
-"""One thread for work in small pieces: threads that wait for each other cost ten times what they save."""
+"""One thread for work in small pieces, for threads that wait for each other cost ten times what they save; and worker
+processes for large ones.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
@@ -25,6 +32,24 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     """Keep the matrix routines of numpy and scipy to one thread."""
     limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
     return limited
+
+
+def process_pool(workers: int) -> ProcessPoolExecutor:
+    """Worker processes of this machine, fresh ones: a forked torch or numba may hang."""
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_follow_parent)
+
+
+def _follow_parent() -> None:
+    """End with the parent, however it ends; Ctrl-C ends a worker at once and without words."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @cache

@@ -120,16 +120,17 @@ HALF_WAY = """
 import signal
 import time
 from pathlib import Path
+import mfcp.data.log.tables as tables
 import mfcp.stages.ingest as stage
 from mfcp.stages.base import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
-def write_tables(tables, folder):
+def write_tables(content, folder):
     (folder / "tasks.parquet").write_text("half of it")
     Path("half-way").touch()
     time.sleep(300)
 
-stage.write_tables = write_tables
+tables.write_tables = write_tables
 main(stage.run)
 """
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import shutil
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +16,7 @@ from mfcp.errors import MfcpError, SettingsError
 from mfcp.files import locked, output_folder
 from mfcp.paper.jobs import Job, work
 from mfcp.progress import progress
+from mfcp.threads import process_pool
 
 _PATIENCE = 30  # seconds for a Dask scheduler to answer
 
@@ -118,22 +115,8 @@ def _tell(job: Job, end: dict[str, Any], count: str, out: Path, failed: dict[str
 
 
 def processes(workers: int) -> tuple[Executor, int]:
-    """Worker processes of this machine, fresh ones: a forked torch or numba may hang."""
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent), workers
-
-
-def _follow_parent() -> None:
-    """End with the parent, however it ends; Ctrl-C ends a worker at once and without words."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    """Worker processes of this machine, and how many."""
+    return process_pool(workers), workers
 
 
 @contextmanager

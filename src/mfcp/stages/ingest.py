@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.data.log.tables import write_tables
 from mfcp.data.sources import Source
 from mfcp.files import replacing_folder
 from mfcp.progress import progress
@@ -28,9 +27,8 @@ def run(settings: Settings) -> None:
     """Read the source and write its tables."""
     section: IngestSettings = settings.section("ingest")
     with progress(f"ingest from {section.source.name}"), replacing_folder(RAW) as folder:
-        tables = section.source.read(section.seed)
-        write_tables(tables, folder)
-    print(", ".join(f"{name}: {len(table)} rows" for name, table in tables.items()))
+        rows = section.source.write(section.seed, folder, RAW.with_name(".raw.parts"))
+    print(", ".join(f"{name}: {count} rows" for name, count in rows.items()))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.data.log.expectations import Expectations
+from mfcp.data.log.parted import validate_parts
+from mfcp.data.log.parts import kept_for_next
+from mfcp.data.log.schema import RUNS
 from mfcp.data.log.tables import read_tables, write_tables
-from mfcp.data.log.validation import TooManyBadRowsError, Validated, validate, write_report
+from mfcp.data.log.validation import Findings, TooManyBadRowsError, validate, write_report
 from mfcp.errors import MfcpError
 from mfcp.files import folder_digest, replacing_folder
 from mfcp.progress import progress
@@ -32,19 +36,40 @@ def run(settings: Settings) -> None:
     """Check every row of the raw tables, against the context `gx` as well, and keep the good ones."""
     section: ValidateSettings = settings.section("validate")
     expectations = Expectations()
+    how: dict[str, Any] = {"max_bad_share": section.max_bad_share, "expectations": expectations}
     try:
+        if (RAW / RUNS.name).is_dir():
+            _run_in_parts(how)
+            return
         with progress("validate"):
-            validated = validate(read_tables(RAW), max_bad_share=section.max_bad_share, expectations=expectations)
+            validated = validate(read_tables(RAW), **how)
     except TooManyBadRowsError as error:  # the rows and reasons are what a person needs now
         _tell(error.validated, expectations)
         raise
     docs = _tell(validated, expectations)
     with replacing_folder(VALID) as folder:
         write_tables(validated.tables, folder)
-    print(f"{len(validated.quarantine)} rows in quarantine, see {REPORTS / 'validation'}; Data Docs: {docs}")
+    _end(validated, docs)
 
 
-def _tell(validated: Validated, expectations: Expectations) -> Path:
+def _run_in_parts(how: dict[str, Any]) -> None:
+    """The same for runs that are too many for the memory."""
+    with kept_for_next(VALID.with_name(".valid.parts")) as scratch:
+        with progress("validate in parts"):
+            validated = validate_parts(RAW, scratch, **how)
+        docs = _tell(validated, how["expectations"])
+        with replacing_folder(VALID) as folder:
+            write_tables(validated.tables, folder)
+            validated.write_runs(folder)
+        _end(validated, docs)
+
+
+def _end(validated: Findings, docs: Path) -> None:
+    lines = sum(len(sheet) for sheet in validated.sheets())
+    print(f"{lines} rows in quarantine, see {REPORTS / 'validation'}; Data Docs: {docs}")
+
+
+def _tell(validated: Findings, expectations: Expectations) -> Path:
     """Report, Data Docs, and the counts in MLflow."""
     docs = expectations.publish()
     validated.report["data_docs"] = docs.as_posix()

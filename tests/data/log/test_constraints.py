@@ -76,8 +76,8 @@ def test_dangling_edges_and_duplicate_nodes(small_log):
     edges += [{"graph_id": "z", "src": 0, "dst": 1}, {"graph_id": "h", "src": 0, "dst": 2}]
     validated = validate(small_log(nodes=nodes, edges=edges), max_bad_share=0.5)
     assert [line[1:] for line in lines_of(validated)] == [
-        (3, "z|0|1", "graph_id, src", "reference", "z|0"),
         (2, "g|1|7", "graph_id, dst", "reference", "g|7"),
+        (3, "z|0|1", "graph_id, src", "reference", "z|0"),
         (3, "z|0|1", "graph_id, dst", "reference", "z|1"),
     ]
     assert len(validated.tables["edges"]) == 2

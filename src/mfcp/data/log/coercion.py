@@ -49,7 +49,7 @@ def coerce(table: Table, frame: pd.DataFrame) -> Coerced:
         if column.name not in raw:
             columns[column.name] = pd.Series(None, index=raw.index, dtype=DTYPES[column.kind])
             continue
-        values, bad = _convert(column, raw[column.name])
+        values, bad = converted(column, raw[column.name])
         columns[column.name] = values
         if bad.any():
             wrong[column.name] = bad
@@ -58,7 +58,8 @@ def coerce(table: Table, frame: pd.DataFrame) -> Coerced:
     return Coerced(pd.DataFrame({**columns, **others}, index=raw.index), wrong, raw)
 
 
-def _convert(column: Column, values: pd.Series[Any]) -> tuple[pd.Series[Any], np.ndarray[Any, np.dtype[np.bool_]]]:
+def converted(column: Column, values: pd.Series[Any]) -> tuple[pd.Series[Any], Bools]:
+    """A column in its type, empty where a cell does not convert; and which cells do not, (rows,)."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
     empty = values.isna().to_numpy(bool)
@@ -69,9 +70,9 @@ def _convert(column: Column, values: pd.Series[Any]) -> tuple[pd.Series[Any], np
     elif values.dtype == object:
         empty = empty | np.array([isinstance(v, str) and v == "" for v in values], bool)
         values = pd.Series([v if isinstance(v, _SCALARS) else None for v in values], values.index, object)
-    converted = {"text": _text, "integer": _integer, "real": _real, "time": _time}[column.kind](values.mask(empty))
-    converted = converted.astype(DTYPES[column.kind])
-    return converted, converted.isna().to_numpy(bool) & ~empty
+    made = {"text": _text, "integer": _integer, "real": _real, "time": _time}[column.kind](values.mask(empty))
+    made = made.astype(DTYPES[column.kind])
+    return made, made.isna().to_numpy(bool) & ~empty
 
 
 _SCALARS = (str, int, float, np.number, Decimal, date)  # anything else, lists for one, is a wrong type

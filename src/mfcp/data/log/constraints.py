@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,13 +42,16 @@ class Finding:
         return f"{self.kind}({', '.join(self.columns)})"
 
 
-def findings(table: Table, coerced: Coerced, valid: Tables) -> list[Finding]:
+def findings(
+    table: Table, coerced: Coerced, valid: Tables, repeated: Callable[[pd.DataFrame], Bools] | None = None
+) -> list[Finding]:
     """Every constraint of a table, in the schema's order.
 
     Args:
         table: its schema.
         coerced: its rows, converted cell by cell.
         valid: tables that were checked before, only their valid rows.
+        repeated: which rows of a unique key stand in the table more than once; None looks among these.
     """
     frame = coerced.frame
     found = []
@@ -57,9 +61,8 @@ def findings(table: Table, coerced: Coerced, valid: Tables) -> list[Finding]:
         for kind, mask in broken(column, frame[column.name]).items():
             found.append(Finding(kind, (column.name,), column.expected, mask))
     if table.unique:
-        known = frame[list(table.key)].notna().all(axis=1)
-        repeated = frame.duplicated(list(table.key), keep=False) & known
-        found.append(Finding("unique", table.key, "occurs once", repeated.to_numpy(bool)))
+        twice = _repeated(table, frame) if repeated is None else repeated(frame)
+        found.append(Finding("unique", table.key, "occurs once", twice))
     for foreign in table.foreign:
         if foreign.target in valid:
             expected = f"a valid row of {foreign.target} ({', '.join(foreign.target_columns)})"
@@ -69,8 +72,14 @@ def findings(table: Table, coerced: Coerced, valid: Tables) -> list[Finding]:
 
 def without_success(tasks: pd.DataFrame, runs: pd.DataFrame) -> Bools:
     """(tasks,) True for a task with no succeeded run on any cluster: it has no time to learn or match."""
-    done = runs.loc[runs["status"] == SUCCEEDED, "task_id"]
+    done = runs.loc[runs["status"] == SUCCEEDED, "task_id"].unique()  # text is searched once a row: a million times
     result: Bools = ~tasks["task_id"].isin(done).to_numpy(bool)
+    return result
+
+
+def _repeated(table: Table, frame: pd.DataFrame) -> Bools:
+    known = frame[list(table.key)].notna().all(axis=1)
+    result: Bools = (frame.duplicated(list(table.key), keep=False) & known).to_numpy(bool)
     return result
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mfcp.data.log.coercion import Coerced
 
 FOLDER = Path("gx")
-MOST_ROWS = 1_000_000
+MOST_ROWS = 100_000
 """Rows of a table that a checkpoint sees at most: those that break the schema first, then every n-th of the others."""
 _KEPT = 10  # results of each suite
 
@@ -68,17 +68,14 @@ class Expectations:
         Raises:
             DataError: an operator's expectation cannot be evaluated, or holds of no single row and is broken.
         """
-        held = {holds(f.kind, f.columns): ~f.mask for f in found if f.kind in ("type", "reference")}
-        frame = coerced.frame
-        for column in table.columns:
-            held.setdefault(holds("type", (column.name,)), np.ones(len(frame), bool))
-        for foreign in table.foreign:
-            held.setdefault(holds("reference", foreign.columns), np.ones(len(frame), bool))
-        frame = pd.concat([frame.reset_index(drop=True), pd.DataFrame(held, index=range(len(frame)))], axis=1)
-        if frame.empty:
+        frame = with_held(table, coerced, found)
+        return self.check_sample(table, frame, frame.iloc[sample(found, len(frame), MOST_ROWS)])
+
+    def check_sample(self, table: Table, frame: pd.DataFrame, seen: pd.DataFrame) -> list[Finding]:
+        """The same for rows `frame` as `with_held` makes them, of which the checkpoint sees some."""
+        if seen.empty:
             return []
         with _quiet():
-            seen = frame.iloc[_sample(found, len(frame))]
             result = self._opened().checkpoints.get(table.name).run(batch_parameters={"dataframe": seen})
             (results,) = (run.results for run in result.run_results.values())
             self.report[table.name] = {
@@ -165,13 +162,40 @@ def of_working_folder() -> Expectations | None:
     return Expectations() if FOLDER.is_dir() and own_expectations(FOLDER) else None
 
 
-def _sample(found: list[Finding], rows: int) -> Ints:
-    """Positions of at most `MOST_ROWS` rows: those that break something, then every n-th of the others."""
-    if rows <= MOST_ROWS:
+def refuse_whole_table(expectations: Expectations, table: Table) -> None:
+    """Raise where an operator expects of a table in parts what no single row shows.
+
+    Raises:
+        DataError: naming the expectation.
+    """
+    for one in expectations.own.get(table.name, []):
+        kind = str(one.get("type"))
+        rows = kind.startswith(("expect_column_values_", "expect_column_pair_values_", "expect_multicolumn_"))
+        if not rows or any(word in kind for word in ("unique", "increasing", "decreasing", "z_score")):
+            raise DataError(
+                f"{expectations.folder / 'expectations' / table.name}.json: {kind} is of the whole table, and "
+                f"{table.name} come in parts that are checked one by one; remove it, or expect something of each row"
+            )
+
+
+def with_held(table: Table, coerced: Coerced, found: list[Finding]) -> pd.DataFrame:
+    """Rows in the schema's types, and whether their cells convert and name rows of other tables."""
+    held = {holds(f.kind, f.columns): ~f.mask for f in found if f.kind in ("type", "reference")}
+    frame = coerced.frame
+    for column in table.columns:
+        held.setdefault(holds("type", (column.name,)), np.ones(len(frame), bool))
+    for foreign in table.foreign:
+        held.setdefault(holds("reference", foreign.columns), np.ones(len(frame), bool))
+    return pd.concat([frame.reset_index(drop=True), pd.DataFrame(held, index=range(len(frame)))], axis=1)
+
+
+def sample(found: list[Finding], rows: int, most: int) -> Ints:
+    """Positions of at most `most` rows: those that break something, then every n-th of the others."""
+    if rows <= most:
         return np.arange(rows)
     bad: Bools = np.logical_or.reduce([f.mask for f in found])
-    broken, good = np.flatnonzero(bad)[:MOST_ROWS], np.flatnonzero(~bad)
-    room = MOST_ROWS - len(broken)
+    broken, good = np.flatnonzero(bad)[:most], np.flatnonzero(~bad)
+    room = most - len(broken)
     chosen = good[np.linspace(0, len(good) - 1, min(room, len(good))).astype(np.int64)] if room else good[:0]
     return np.sort(np.concatenate([broken, chosen]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,27 @@ from mfcp.files import replacing
 
 
 def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    pyarrow.parquet.write_table(_table(frame), path, compression="zstd")
+
+
+def write_part(frame: pd.DataFrame, path: Path, key: Sequence[str]) -> None:
+    """A part of a large table as Parquet, whole or not at all; without dictionaries of the `key`, whose values are
+    different ones: they take twice the time to read.
+    """
+    table = _table(frame)
+    with replacing(path) as temporary:
+        others = [name for name in table.column_names if name not in key]
+        pyarrow.parquet.write_table(table, temporary, compression="zstd", use_dictionary=others)
+
+
+def is_part(path: Path, frame: pd.DataFrame) -> bool:
+    """Whether a file that was read as `frame` is what `write_part` would write of it, but for how it is packed."""
+    return path.suffix == ".parquet" and pyarrow.parquet.read_schema(path) == _table(frame.head(1)).schema
+
+
+def _table(frame: pd.DataFrame) -> pa.Table:
     # Without pandas' metadata the bytes depend on the values alone, not on the library that wrote them.
-    table = pa.table({str(name): _arrow(values) for name, values in _storable(frame).items()})
-    pyarrow.parquet.write_table(table, path, compression="zstd")
+    return pa.table({str(name): _arrow(values) for name, values in _storable(frame).items()})
 
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:
@@ -44,18 +62,20 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
     frame.to_csv(path, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%S.%f%z")
 
 
-def write_sheet(frame: pd.DataFrame, path: Path, **options: Any) -> None:
+def write_sheet(frames: pd.DataFrame | Iterable[pd.DataFrame], path: Path, **options: Any) -> None:
     """A CSV that people open in a spreadsheet, whole or not at all: a text that one would run as a formula, as an id
     `=cmd()` of a stranger's log, gets an apostrophe before it. Numbers stay.
 
     Args:
-        frame: a table; programs that need its texts as they are read JSON.
+        frames: a table, or its rows in several; programs that need its texts as they are read JSON.
         path: the file.
         options: of `pandas.DataFrame.to_csv`.
     """
-    texts = {str(name): frame[name].map(_harmless) for name in frame if not _is_of_numbers(frame[name])}
     with replacing(path) as temporary:
-        frame.assign(**texts).to_csv(temporary, index=False, lineterminator="\n", **options)
+        for k, frame in enumerate([frames] if isinstance(frames, pd.DataFrame) else frames):
+            texts = {str(name): frame[name].map(_harmless) for name in frame if not _is_of_numbers(frame[name])}
+            own: dict[str, Any] = {"header": k == 0, "mode": "a" if k else "w"}
+            frame.assign(**texts).to_csv(temporary, index=False, lineterminator="\n", **own, **options)
 
 
 def _is_of_numbers(values: pd.Series[Any]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mfcp.arrays import Ints
 from mfcp.data.log.coercion import Coerced
 from mfcp.data.log.constraints import Finding
 from mfcp.data.log.schema import Table
@@ -21,7 +22,7 @@ def no_lines() -> pd.DataFrame:
 
 
 def quarantine_findings(table: Table, coerced: Coerced, found: list[Finding]) -> pd.DataFrame:
-    """The lines of one table."""
+    """The lines of one table, row by row."""
     lines = []
     for finding in found:
         mask = finding.mask
@@ -29,9 +30,22 @@ def quarantine_findings(table: Table, coerced: Coerced, found: list[Finding]) ->
             mask = mask & ~coerced.wrong[finding.columns[0]]  # named as a wrong type already
         rows = np.flatnonzero(mask)
         if len(rows):
-            out = coerced.raw.iloc[rows]
+            out = _told(coerced, rows, (*table.key, *finding.columns))
             lines.append(quarantine_lines(table, out, rows + 1, finding.columns, finding.kind, finding.expected))
-    return pd.concat(lines, ignore_index=True) if lines else no_lines()
+    if not lines:
+        return no_lines()
+    return pd.concat(lines, ignore_index=True).sort_values("row", kind="stable", ignore_index=True)
+
+
+def _told(coerced: Coerced, rows: Ints, columns: tuple[str, ...]) -> pd.DataFrame:
+    """Cells in their types, and where they do not convert as they were read."""
+    cells = {}
+    for name in dict.fromkeys(columns):
+        cells[name] = coerced.frame[name].iloc[rows]
+        if name in coerced.wrong:
+            right = ~coerced.wrong[name][rows]
+            cells[name] = cells[name].astype(object).where(right, coerced.raw[name].iloc[rows].astype(object))
+    return pd.DataFrame(cells)
 
 
 def quarantine_lines(

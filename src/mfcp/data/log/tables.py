@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,16 +40,29 @@ def read_tables(folder: Path, *, name_runs: bool = False) -> Tables:
         DataError: no such folder, a required table is missing or there twice, a file is damaged, empty or in
             another encoding, a required column is missing.
     """
+    tables: Tables = {}
+    for name, path in find_tables(folder).items():
+        table = SCHEMA[name]
+        tables[name] = read_table(path, table, name_rows=name_runs and table is RUNS)
+        if tables[name].empty:
+            refuse_empty(table, path)
+    return tables
+
+
+def find_tables(folder: Path) -> dict[str, Path]:
+    """The files of a log's tables by name, in the schema's order; what is a folder holds the parts of a table.
+
+    Raises:
+        DataError: no such folder, a required table is missing or there twice.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one that holds {', '.join(_needed())}")
-    tables: Tables = {}
+    found = {}
     for table in SCHEMA.values():
         path = find_table(folder, table.name)
         if path is not None:
-            tables[table.name] = read_table(path, table, name_rows=name_runs and table is RUNS)
-            if table.required and tables[table.name].empty:
-                raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
+            found[table.name] = path
         elif table.required:
             seen = sorted(p.name for p in folder.iterdir())
             listed = ", ".join(seen[:20]) or "nothing"
@@ -56,14 +70,28 @@ def read_tables(folder: Path, *, name_runs: bool = False) -> Tables:
                 f"{folder}: table '{table.name}' is missing; expected {' or '.join(table.name + s for s in READERS)}, "
                 f"saw {listed}"
             )
-    return tables
+    return found
+
+
+def refuse_empty(table: Table, path: Path) -> None:
+    """Raise a DataError for a table without rows if it is a required one."""
+    if table.required:
+        raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
 
 
 def read_table(path: Path, table: Table, *, name_rows: bool = False) -> pd.DataFrame:
-    """One table's file, see `read_tables`; it may have no rows. `name_rows` fills in a key that is not there."""
-    from mfcp.data.log.coercion import coerce
+    """One table's file or folder of parts, see `read_tables`; it may have no rows. `name_rows` fills in a key that is
+    not there.
+    """
+    import pandas as pd
 
-    frame = read_rows(path)
+    from mfcp.data.log.coercion import coerce
+    from mfcp.data.log.parts import part_files
+
+    if path.is_dir():
+        frame = pd.concat([read_rows(part) for part in part_files(path)], ignore_index=True)
+    else:
+        frame = read_rows(path)
     if name_rows and table.columns[0].name not in frame:
         frame.insert(0, table.columns[0].name, [f"row {k}" for k in range(1, len(frame) + 1)])
     check_columns(table, frame, str(path))
@@ -129,12 +157,14 @@ def _checked(table: Table, frame: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 def find_table(folder: Path, name: str) -> Path | None:
-    """The file of a table in a folder, None where there is none.
+    """The file of a table in a folder, or the folder of its parts; None where there is none.
 
     Raises:
         DataError: two files hold it.
     """
     found = [folder / f"{name}{suffix}" for suffix in READERS if (folder / f"{name}{suffix}").exists()]
+    if (folder / name).is_dir():
+        found.append(folder / name)
     if len(found) > 1:
         names = " and ".join(p.name for p in found)
         raise DataError(f"{folder}: {names} both hold table '{name}'; keep one of them")
@@ -160,6 +190,8 @@ def write_tables(tables: Tables, folder: Path, *, format: Format = "parquet") ->
         for suffix in READERS:
             if suffix != path.suffix:
                 path.with_suffix(suffix).unlink(missing_ok=True)
+        if path.with_suffix("").is_dir():
+            shutil.rmtree(path.with_suffix(""))
         paths.append(path)
     return paths
 

@@ -24,3 +24,9 @@ class Folder(Source):
         from mfcp.data.log.tables import read_tables
 
         return read_tables(Path(self.path))
+
+    def write(self, seed: int, folder: Path, scratch: Path) -> dict[str, int]:
+        """Copied table by table, runs in blocks: they may be more than the memory holds."""
+        from mfcp.data.log.copying import copy_log
+
+        return copy_log(Path(self.path), folder, scratch)

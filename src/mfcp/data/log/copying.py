@@ -1,0 +1,86 @@
+"""A folder of log tables into another one, in the schema's types; a table of many runs becomes a folder of parts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mfcp.border.tables import read_blocks
+from mfcp.data.log.coercion import coerce
+from mfcp.data.log.formats import write_part
+from mfcp.data.log.parts import PART_ROWS, Piece, digest, each_once, kept_for_next, link, pieces
+from mfcp.data.log.schema import RUNS, SCHEMA, Table
+from mfcp.data.log.tables import check_columns, find_tables, read_table, refuse_empty, write_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def copy_log(source: Path, folder: Path, scratch: Path) -> dict[str, int]:
+    """Copy the tables of a log; the same as `read_tables` and `write_tables`, but for runs beyond `PART_ROWS`, which
+    are never in memory all at once.
+
+    Args:
+        source: folder in the log schema.
+        folder: an empty folder.
+        scratch: a folder beside it for the parts that are done, from which a killed run goes on.
+
+    Returns:
+        Rows of each table.
+
+    Raises:
+        DataError: as `read_tables` and `write_tables`.
+    """
+    rows = {}
+    for name, path in find_tables(source).items():
+        table = SCHEMA[name]
+        rows[name] = _copy_runs(path, folder, scratch) if table is RUNS else _copy_whole(path, table, folder)
+        if not rows[name]:
+            refuse_empty(table, path)
+    return rows
+
+
+def _copy_whole(path: Path, table: Table, folder: Path) -> int:
+    frame = read_table(path, table)
+    write_tables({table.name: frame}, folder)
+    return len(frame)
+
+
+def _copy_runs(path: Path, folder: Path, scratch: Path) -> int:
+    found = pieces(path)
+    blocks: Iterator[pd.DataFrame] | None = None
+    if len(found) == 1:
+        blocks = read_blocks(found[0].path, PART_ROWS)
+        first, second = next(blocks), next(blocks, None)
+        if second is None:
+            check_columns(RUNS, first, str(path))
+            write_tables({RUNS.name: coerce(RUNS, first).lenient}, folder)
+            return len(first)
+        blocks = itertools.chain((first, second), blocks)
+    names = [digest(k, piece.stamp, piece.groups) for k, piece in enumerate(found)]
+    with kept_for_next(scratch):
+        if blocks is not None:
+            done = [_copy_blocks(blocks, str(path), scratch / names[0])]
+        else:
+            done = each_once(copy_piece, [(piece,) for piece in found], names, scratch)
+        (folder / RUNS.name).mkdir()
+        for k, (name, own) in enumerate(zip(names, done, strict=True)):
+            for part in range(len(own["rows"])):
+                link(scratch / f"{name}-{part}.parquet", folder / RUNS.name / f"{k:05d}-{part:05d}.parquet")
+    return sum(sum(own["rows"]) for own in done)
+
+
+def copy_piece(piece: Piece, stem: Path) -> dict[str, Any]:
+    """Copy one piece to the parts `stem-0.parquet` and so on; rows of each."""
+    return _copy_blocks(read_blocks(piece.path, PART_ROWS, groups=piece.groups), str(piece.path), stem)
+
+
+def _copy_blocks(blocks: Iterator[pd.DataFrame], where: str, stem: Path) -> dict[str, Any]:
+    rows = []
+    for k, frame in enumerate(blocks):
+        check_columns(RUNS, frame, where)
+        write_part(coerce(RUNS, frame).lenient, stem.with_name(f"{stem.name}-{k}.parquet"), RUNS.key)
+        rows.append(len(frame))
+    return {"rows": rows}
