@@ -22,7 +22,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fuzz lint bench paper docs ui flow schedule platform lock
+.PHONY: help setup run test check fuzz faults lint bench paper docs ui flow schedule platform lock
 .DELETE_ON_ERROR:
 
 help: ## list these commands
@@ -43,6 +43,9 @@ check: lint ## lint, types, and the fast tests of what has changed since the las
 
 fuzz: $(VENV)/.ready ## 100,000 changed inputs against every reader, with limits on time and memory; some ten minutes
 	@python tests/fuzz/campaign.py --cases 100000
+
+faults: $(VENV)/.ready ## commands that write, killed at every operation on a file, on a full disk, beside each other
+	@python tests/crashes/campaign.py
 
 lint: $(VENV)/.ready ## ruff and mypy
 	@ruff check .

@@ -9,7 +9,9 @@ import httpx
 import uvicorn
 from platform_log import small_log
 
-from mfcp.platform.service.api import ServeSettings, create_app
+from mfcp.platform.service.api import create_app
+from mfcp.platform.service.desk import Desk
+from mfcp.platform.service.protocol import ServeSettings
 
 LOG = small_log()
 
@@ -20,7 +22,9 @@ NEW = small_log(6, seed=9, start=500)
 @contextmanager
 def serving(champion, settings=None, token=None):
     """A client of the service on a free port."""
-    with listening(create_app(champion, settings or ServeSettings(), token=token)) as client:
+    settings = settings or ServeSettings()
+    desk = Desk(champion, settings, token=token is not None)
+    with listening(create_app(desk, settings, token=token)) as client:
         yield client
 
 

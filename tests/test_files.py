@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from mfcp import files
 from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
 from mfcp.files import output_folder, replacing, replacing_folder, write_json
@@ -99,3 +100,29 @@ def test_damaged_json_is_named(tmp_path, content):
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.json: not valid JSON"):
         read_json(tmp_path / "a.json")
+
+
+def test_what_a_killed_process_has_left_goes_and_what_a_live_one_holds_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_cleared", set())
+    (tmp_path / ".runs.mfcp-dead0000.csv").write_text("half")
+    (tmp_path / ".raw.mfcp-dead0000").mkdir()
+    (tmp_path / ".raw.mfcp-dead0000" / "a").touch()
+    (tmp_path / ".hidden").touch()  # not ours
+    with replacing(tmp_path / "live.csv") as live:
+        live.write_text("whole")
+        monkeypatch.setattr(files, "_cleared", set())  # as another process
+        with replacing(tmp_path / "other.csv") as other:
+            other.touch()
+            assert set(listing(tmp_path)) == {".hidden", live.name, other.name}
+    assert listing(tmp_path) == [".hidden", "live.csv", "other.csv"]
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+def test_a_folder_is_replaced_with_and_without_a_swap(tmp_path, monkeypatch, swaps):
+    if not swaps:
+        monkeypatch.setattr(files, "_renameat2", lambda: None)
+    for text in ("old", "new"):
+        with replacing_folder(tmp_path / "out") as folder:
+            (folder / text).write_text(text)
+    assert listing(tmp_path) == ["out"]
+    assert listing(tmp_path / "out") == ["new"]

@@ -23,6 +23,8 @@ UNMIRRORED: dict[str, str] = {
     "arrays.py": "four type aliases; mypy",
     "errors.py": "names of errors, which every test of an error uses",
     "emulator/architectures.py": "emulator/test_zoo.py: parameters and FLOPs of every variant",
+    "platform/service/desk.py": "platform/service/test_api.py asks it everything, test_remote.py from afar",
+    "platform/service/protocol.py": "limits and types; platform/service/test_api.py",
     "commands/init.py": "walk/test_walk.py begins with it",
     "commands/reading.py": "commands/test_check.py and walk/test_walk.py read logs with it, test_extensions.py files",
     "evaluation/benchmark.py": "commands/test_benchmark.py runs it",
@@ -143,7 +145,7 @@ def test_every_module_has_a_test_of_its_own_or_a_reason() -> None:
         if path.name != "__init__.py" and not test.exists()
     }
     assert without == set(UNMIRRORED), "write the module's test, or say in UNMIRRORED what tests it"
-    assert len(UNMIRRORED) <= 30
+    assert len(UNMIRRORED) <= 32
 
 
 def test_every_test_file_tests_something_that_is_there() -> None:
@@ -151,7 +153,7 @@ def test_every_test_file_tests_something_that_is_there() -> None:
     packages = {path.relative_to(SRC) for path in FOLDERS}
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
         folder = test.parent.relative_to(ROOT / "tests")
-        apart = folder.as_posix().split("/")[0] in ("flows", "benchmarks", "fuzz", "walk")
+        apart = folder.as_posix().split("/")[0] in ("flows", "benchmarks", "crashes", "fuzz", "walk")
         assert apart or folder in packages, f"{test}: mirrors no package of mfcp"
 
 

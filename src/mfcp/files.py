@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +31,12 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        os.replace(temporary, path)
+        with _held(path.parent, path.stem, path.suffix) as temporary:
+            yield temporary
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+            os.replace(temporary, path)
     except OSError as error:
         raise _unwritable(path, error) from None
     finally:
@@ -47,7 +48,8 @@ def replacing(path: Path) -> Iterator[Path]:
 def replacing_folder(path: Path) -> Iterator[Path]:
     """A temporary folder beside `path` that takes its place when the block ends without error.
 
-    Earlier results stay as they are until the new ones are complete; nothing stale is left among them.
+    Earlier results stay as they are until the new ones are complete; nothing stale is left among them. Where the system
+    can swap two folders at once there is one at any moment; elsewhere a kill between two renames leaves none.
 
     Raises:
         DataError: the parent folder cannot be written; the old folder is untouched.
@@ -56,14 +58,16 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        temporary.chmod(0o755)
-        yield temporary
-        old = temporary.with_name(temporary.name + ".old")
-        if path.exists():
-            os.rename(path, old)
-        os.rename(temporary, path)
-        shutil.rmtree(old, ignore_errors=True)
+        with _held(path.parent, path.name, "", folder=True) as temporary:
+            temporary.chmod(0o755)
+            yield temporary
+            if not path.exists():
+                os.rename(temporary, path)
+            elif not _swapped(temporary, path):
+                old = temporary.with_name(temporary.name + ".old")
+                os.rename(path, old)
+                os.rename(temporary, path)
+                shutil.rmtree(old, ignore_errors=True)
     except DataError as error:  # from a file inside: name the folder that a person knows
         raise DataError(str(error).replace(str(temporary), str(path))) from None
     except OSError as error:
@@ -71,6 +75,68 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+_MARK = ".mfcp-"
+_cleared: set[Path] = set()
+
+
+@contextmanager
+def _held(parent: Path, name: str, suffix: str, *, folder: bool = False) -> Iterator[Path]:
+    """A temporary file or folder with a name of its own, locked as long as its process lives.
+
+    By the lock the next process knows what a killed one has left, and removes it, once in every folder.
+    """
+    if parent.absolute() not in _cleared:
+        _clear(parent)
+        _cleared.add(parent.absolute())
+    while True:
+        if folder:
+            made = Path(tempfile.mkdtemp(prefix=f".{name}{_MARK}", dir=parent))
+            handle = os.open(made, os.O_RDONLY)
+        else:
+            handle, text = tempfile.mkstemp(prefix=f".{name}{_MARK}", suffix=suffix, dir=parent)
+            made = Path(text)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if made.exists():  # else another process took it for abandoned before it was locked
+                yield made
+                return
+        finally:
+            os.close(handle)
+
+
+def _clear(parent: Path) -> None:
+    """Remove what killed processes have left half-written in a folder."""
+    for path in parent.glob(f".*{_MARK}*"):
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError:
+            continue
+        finally:
+            os.close(handle)
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """Swap two names at once, if this system can."""
+    swap = _renameat2()
+    return swap is not None and swap(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE) == 0
+
+
+_AT_FDCWD, _EXCHANGE = -100, 2  # of Linux
+
+
+@cache
+def _renameat2() -> Any:
+    return getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
 
 
 class UnwritableError(DataError):

@@ -36,10 +36,10 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 def process_pool(workers: int) -> ProcessPoolExecutor:
     """Worker processes of this machine, fresh ones: a forked torch or numba may hang."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_follow_parent)
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent)
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """End with the parent, however it ends; Ctrl-C ends a worker at once and without words."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()

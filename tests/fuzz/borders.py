@@ -308,14 +308,15 @@ def _requests() -> list[Case]:
 def _client(made: Path, process: int) -> Any:
     from fastapi.testclient import TestClient
 
-    from mfcp.platform.service.api import ServeSettings, create_app
+    from mfcp.platform.service.api import create_app
     from mfcp.platform.service.champion import Champion
+    from mfcp.platform.service.desk import Desk
+    from mfcp.platform.service.protocol import ServeSettings
 
-    champion = Champion.of_folder(made, graphs=100)
-    champion.refresh()
-    client = TestClient(
-        create_app(champion, ServeSettings(time_limit=0.5)), base_url="http://127.0.0.1", raise_server_exceptions=False
-    )
+    settings = ServeSettings(time_limit=0.5)
+    desk = Desk(Champion.of_folder(made, graphs=100), settings)
+    desk.refresh()
+    client = TestClient(create_app(desk, settings), base_url="http://127.0.0.1", raise_server_exceptions=False)
     client.__enter__()  # for the life of the process
     return client
 

@@ -56,8 +56,16 @@ def test_a_new_folder_explains_itself_and_its_examples_are_never_learned(tmp_pat
     assert "the example row of `mfcp init` is left out of tasks, clusters, runs" in capsys.readouterr().out
     assert call("release", "--data", tmp_path / "log", "--out", tmp_path / "release") == 2
     assert not (tmp_path / "release").exists()
+    runs = tmp_path / "log" / "runs.csv"
+    examples = runs.read_text()
+    runs.unlink()  # as after a kill
+    assert call("init", tmp_path / "log") == 0
+    assert runs.read_text() == examples
+    runs.write_text(f"{examples}my-run,my-task,my-cluster,1,,,9.5,failed,,,,\n")
+    capsys.readouterr()
     assert call("init", tmp_path / "log") == 2
-    assert "holds tasks.csv, clusters.csv, runs.csv already" in capsys.readouterr().err
+    assert "holds runs.csv already" in capsys.readouterr().err
+    assert "my-run" in runs.read_text()
 
 
 def test_check_says_what_the_log_is_good_for(place: Path, capsys: Any) -> None:

@@ -28,22 +28,31 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.files import output_folder, replacing
 
     folder: Path = options.folder
+    texts = {}
+    for name, row in EXAMPLE.items():
+        columns = [column.name for column in SCHEMA[name].columns]
+        lines = [",".join(columns), ",".join(row.get(column, "") for column in columns)]
+        texts[name] = "\n".join(lines) + "\n"
     if folder.is_dir():
-        there = [path.name for name in EXAMPLE if (path := find_table(folder, name)) is not None]
+        found = {name: path for name in EXAMPLE if (path := find_table(folder, name)) is not None}
+        # An untouched example is what `mfcp init` itself has left, maybe a killed one.
+        there = [path.name for name, path in found.items() if not _holds(path, texts[name])]
         if there:
             raise DataError(f"{folder}: holds {', '.join(there)} already; choose a new folder, or fill in those")
     output_folder(folder)
-    for name, row in EXAMPLE.items():
-        columns = [column.name for column in SCHEMA[name].columns]
-        with replacing(folder / f"{name}.csv") as path:
-            lines = [",".join(columns), ",".join(row.get(column, "") for column in columns)]
-            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     with replacing(folder / "README.md") as path:
         path.write_text(_README.format(folder=folder) + schema_markdown(tuple(EXAMPLE)) + "\n", encoding="utf-8")
+    for name, text in texts.items():
+        with replacing(folder / f"{name}.csv") as path:
+            path.write_text(text, encoding="utf-8")
     print(
         f"{folder}: tasks.csv, clusters.csv, runs.csv and README.md. Replace the example rows by your own, then "
         f"`mfcp check {folder}`"
     )
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.suffix == ".csv" and path.read_bytes() == text.encode("utf-8")
 
 
 _README = """# A log for mfcp

@@ -5,8 +5,8 @@ from platform_log import misled, small_release
 from platform_served import LOG, NEW, ready, serving, until
 
 from mfcp.platform.releases.models import Models
-from mfcp.platform.service.api import ServeSettings
 from mfcp.platform.service.champion import Champion
+from mfcp.platform.service.protocol import ServeSettings
 from mfcp.platform.state.store import Store
 from mfcp.release.model import Release
 

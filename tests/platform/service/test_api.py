@@ -1,5 +1,6 @@
 """The decision service over real sockets: answers, refusals, and which release gives them."""
 
+import asyncio
 import gc
 import json
 import logging
@@ -12,8 +13,10 @@ import pytest
 from platform_log import CLUSTERS
 from platform_served import NEW, answer, listening, ready, serving, until
 
-from mfcp.platform.service.api import ServeSettings, create_app
+from mfcp.platform.service.api import _Bytes, create_app
 from mfcp.platform.service.champion import Champion
+from mfcp.platform.service.desk import Desk
+from mfcp.platform.service.protocol import ServeSettings
 from mfcp.release.decision import decide
 
 TOKEN = "a-token-of-some-length"
@@ -186,7 +189,8 @@ def test_only_names_of_this_machine_are_answered(client, releases):
         assert "not served here" in refused.json()["error"]
     for host in ("localhost", f"LOCALHOST:{port}", f"[::1]:{port}", "127.0.0.1"):
         assert client.get("/health", headers={"Host": host}).status_code == 200
-    any_host = create_app(Champion.of_folder(releases[0], graphs=10), ServeSettings(), hosts=frozenset("*"))
+    desk = Desk(Champion.of_folder(releases[0], graphs=10), ServeSettings())
+    any_host = create_app(desk, ServeSettings(), hosts=frozenset("*"))
     with listening(any_host) as other:
         assert other.get("/health", headers={"Host": "mfcp.example.org"}).status_code in (200, 503)
 
@@ -299,3 +303,45 @@ def test_a_token_opens_everything_but_health(release, releases):
         allowed = {"Authorization": f"Bearer {TOKEN}"}
         assert client.post("/v1/predict", json={"tasks": [TASK]}, headers=allowed).json()["version"] == release.version
         assert client.get("/metrics", headers=allowed).status_code == 200
+
+
+def test_bytes_are_given_to_who_asks_first():
+    async def course():
+        some, order = _Bytes(10), []
+
+        async def take(name, size, enough):
+            async with some.held(size):
+                order.append(name)
+                await enough.wait()
+
+        gates = {name: asyncio.Event() for name in "abcd"}
+        running = []
+        for name, size in (("a", 6), ("b", 6), ("c", 1), ("d", 99)):  # c would fit, but b came before
+            running.append(asyncio.create_task(take(name, size, gates[name])))
+            await asyncio.sleep(0)
+        assert order == ["a"]
+        for name, after in (("a", ["a", "b", "c"]), ("b", ["a", "b", "c"]), ("c", [*"abcd"])):
+            gates[name].set()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert order == after
+        gates["d"].set()
+        await asyncio.gather(*running)
+        assert some.free == 10
+
+    asyncio.run(course())
+
+
+def test_bytes_come_back_from_who_gives_up():
+    async def course():
+        some = _Bytes(10)
+        async with some.held(10):
+            waiting = asyncio.create_task(some.held(5).__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        async with asyncio.timeout(1), some.held(10):
+            pass
+
+    asyncio.run(course())

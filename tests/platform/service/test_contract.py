@@ -12,9 +12,9 @@ import pytest
 from platform_log import small_log, small_release, small_settings
 from platform_served import LOG, ready, serving, until
 
-from mfcp.platform.service.api import ServeSettings
 from mfcp.platform.service.champion import Champion
 from mfcp.platform.service.contract import ANSWERS, ErrorAnswer
+from mfcp.platform.service.protocol import ServeSettings
 from mfcp.release.fitting import fit_release
 
 pytestmark = pytest.mark.xdist_group("contract")

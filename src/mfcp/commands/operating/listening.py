@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,23 +44,25 @@ def few_threads() -> None:
         os.environ.setdefault(variable, "1")
 
 
-def listen(app: Any, host: str, port: int, *, said: str) -> None:
-    """Serve until interrupted; `said` is printed before the address, once it is taken.
+def listen(app: Any, host: str, port: int, *, said: str, over: Callable[[], bool] = lambda: False) -> None:
+    """Serve until interrupted, or until it is `over`; `said` is printed before the address, once it is taken.
 
     Raises:
         SettingsError: the address cannot be had.
     """
     import uvicorn
 
-    from mfcp.threads import one_blas_thread
+    class Server(uvicorn.Server):
+        async def on_tick(self, counter: int) -> bool:
+            return await super().on_tick(counter) or over()
 
-    with _bound(host, port) as taken, one_blas_thread():
+    with _bound(host, port) as taken:
         address = f"[{host}]" if ":" in host else host
         print(f"{said} http://{address}:{taken.getsockname()[1]} (Ctrl-C ends it)", flush=True)
         config = uvicorn.Config(
             app, http=_impatient(), access_log=False, timeout_keep_alive=30, log_level="warning", server_header=False
         )
-        uvicorn.Server(config).run(sockets=[taken])
+        Server(config).run(sockets=[taken])
 
 
 def _impatient() -> type[asyncio.Protocol]:

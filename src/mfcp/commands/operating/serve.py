@@ -8,7 +8,7 @@ from typing import Any
 
 from mfcp.commands.operating.listening import few_threads, listen, read_token
 from mfcp.commands.reading import add_option, load_members
-from mfcp.errors import SettingsError
+from mfcp.errors import DataError, SettingsError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")  # as those of the service, which is imported when it runs
 
@@ -50,9 +50,10 @@ def run(options: argparse.Namespace) -> None:
     few_threads()
     from pydantic import ValidationError
 
-    from mfcp.platform.service.api import ServeSettings, create_app
-    from mfcp.platform.service.champion import Champion
-    from mfcp.platform.state.home import home_folder, open_store
+    from mfcp.platform.service.api import create_app
+    from mfcp.platform.service.protocol import ServeSettings
+    from mfcp.platform.service.remote import RemoteDesk, origin_of
+    from mfcp.platform.state.home import home_folder
     from mfcp.registry import explain
 
     given = {name: getattr(options, name) for name in ("tasks", "body_mib", "threads")}
@@ -60,11 +61,13 @@ def run(options: argparse.Namespace) -> None:
         section = ServeSettings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         raise SettingsError(explain(error)) from None
-    if options.model is not None:
-        champion = Champion.of_folder(options.model, graphs=section.graphs)
-    else:
-        home = home_folder(options.home)
-        champion = Champion.of_platform(home, open_store(home), graphs=section.graphs)
+    origin = origin_of(options.model, home_folder(options.home) if options.model is None else Path())
     hosts = frozenset([*options.allow_host, *(LOOPBACK if options.host in LOOPBACK else "*")])
-    app = create_app(champion, section, token=token, hosts=hosts)
-    listen(app, options.host, options.port, said="answers at")
+    desk = RemoteDesk(origin, section, token=token is not None)
+    try:
+        app = create_app(desk, section, token=token, hosts=hosts)
+        listen(app, options.host, options.port, said="answers at", over=lambda: desk.failed is not None)
+    finally:
+        desk.close()
+    if desk.failed is not None:
+        raise DataError(desk.failed)

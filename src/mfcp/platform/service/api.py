@@ -6,14 +6,13 @@ The only importer of fastapi and prometheus_client, which take a second to impor
 from __future__ import annotations
 
 import asyncio
-import gc
 import hmac
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -21,39 +20,23 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi_offline import FastAPIOffline  # the pages of /docs without scripts from elsewhere
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mfcp.border.regular import printable
 from mfcp.errors import MfcpError
-from mfcp.platform.service.answers import Answers, Asked, asked_models, status_of
-from mfcp.platform.service.champion import Champion
-from mfcp.platform.service.contract import ErrorAnswer, NotReady, Ready, declared
+from mfcp.platform.service.protocol import Answer, Answering, ServeSettings
 
 LOG = logging.getLogger("mfcp.serve")
 _OPEN = ("/health",)  # answers without a token, to whom asks whether it lives
-_SHOWN = 10  # problems of a request
-_BODIES = 4  # in memory at once, for each thread
+NAMES = ("predict", "match", "explain")
+_BODIES = 2  # of the largest size in memory at once
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(r":\d+$")
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 _BUCKETS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0)
-
-
-class ServeSettings(BaseModel):
-    """Limits of the service."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    tasks: int = Field(1000, ge=1, description="tasks of a request at most")
-    operators: int = Field(200_000, ge=0, description="rows of nodes, and of edges, of a request at most")
-    body_mib: float = Field(32.0, gt=0, description="size of a request at most")
-    threads: int = Field(2, ge=1, description="requests computed at once")
-    waiting: int = Field(64, ge=1, description="requests that may wait or be computed; others are told to come later")
-    body_s: float = Field(10.0, gt=0, description="seconds in which a request must have arrived")
-    time_limit: float = Field(2.0, gt=0, description="seconds for the bound, or an engine")
-    graphs: int = Field(10_000, ge=1, description="operator graphs whose encoding is remembered")
 
 
 class Meters:
@@ -141,107 +124,118 @@ class Border:
 
 
 def create_app(
-    champion: Champion, settings: ServeSettings, *, token: str | None = None, hosts: frozenset[str] = LOOPBACK
+    desk: Answering, settings: ServeSettings, *, token: str | None = None, hosts: frozenset[str] = LOOPBACK
 ) -> FastAPI:
     """The service.
 
     Args:
-        champion: the release that decides.
+        desk: reads and answers, in this process or another.
         settings: limits.
         token: that every request but /health must carry; None for none.
         hosts: names under which it answers, `*` for any: a page of another site reaches a service on loopback through
             a name of its own.
     """
     meters = Meters()
-    answers = Answers(champion, time_limit=settings.time_limit)
-    line = _Line(settings)
+    line = _Line(desk, settings, meters)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        watching = asyncio.create_task(_watch(champion, meters))
+        watching = asyncio.create_task(_watch(desk, meters, app))
         yield
         watching.cancel()
         line.close()
 
-    app = FastAPIOffline(title="mfcp", description="Predict and match deep-learning tasks to clusters.", lifespan=life)
-    works = (answers.predict, answers.match, answers.explain)
-    models = asked_models(settings.tasks, settings.operators)
-    for model, work, meter in zip(models, works, (None, meters.matched, None), strict=True):
-        name = work.__name__
-        app.add_api_route(
-            f"/v1/{name}", line.route(model, work, meter), methods=["POST"], summary=work.__doc__, name=name,
-            responses=declared(name, token=token is not None), openapi_extra=_request_body(model),
-        )  # fmt: skip
-    _declare(app, models)
+    app = FastAPIOffline(title="mfcp", lifespan=life)
+    for name in NAMES:
+        app.add_api_route(f"/v1/{name}", line.route(name), methods=["POST"])
 
-    @app.get(
-        "/health",
-        summary="Whether it can decide, and with which release",
-        responses={200: {"model": Ready}, 503: {"model": NotReady, "description": "No release decides yet."}},
-    )
+    @app.get("/health")
     async def health() -> Response:
-        state = champion.state
+        state = desk.state
         return JSONResponse(state, 200 if state["status"] == "ready" else 503)
 
-    prometheus: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-    if token is not None:
-        prometheus[401] = {"model": ErrorAnswer, "description": "The token is missing or wrong."}
-
-    @app.get("/metrics", summary="For Prometheus", response_class=PlainTextResponse, responses=prometheus)
+    @app.get("/metrics")
     async def metrics() -> Response:
         return Response(generate_latest(meters.registry), media_type=CONTENT_TYPE_LATEST)
 
+    def openapi() -> dict[str, Any]:
+        if not app.openapi_schema:
+            raise MfcpError("starting: the document is being made; come again")
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
     _answer_errors(app)
     paths = {route.path for route in app.routes if hasattr(route, "path")}
     app.add_middleware(Border, token=token, hosts=hosts, settings=settings, meters=meters, paths=paths)
     return app
 
 
+def document(models: Sequence[type[BaseModel]], *, token: bool) -> dict[str, Any]:
+    """The OpenAPI document of the service.
+
+    Args:
+        models: of the requests, in the order of `NAMES`.
+        token: whether clients need one.
+    """
+    from mfcp.platform.service.answers import Answers
+    from mfcp.platform.service.contract import ErrorAnswer, NotReady, Ready, declared
+
+    async def nothing() -> None:
+        """Only its description counts."""
+
+    app = FastAPI(title="mfcp", description="Predict and match deep-learning tasks to clusters.")
+    for name, model in zip(NAMES, models, strict=True):
+        content = {"application/json": {"schema": {"$ref": _SCHEMA.format(model=model.__name__)}}}
+        app.add_api_route(
+            f"/v1/{name}", nothing, methods=["POST"], summary=getattr(Answers, name).__doc__, name=name,
+            description="", responses=declared(name, token=token),
+            openapi_extra={"requestBody": {"required": True, "content": content}},
+        )  # fmt: skip
+    health: dict[int | str, dict[str, Any]] = {
+        200: {"model": Ready}, 503: {"model": NotReady, "description": "No release decides yet."}
+    }  # fmt: skip
+    app.add_api_route(
+        "/health", nothing, name="health", summary="Whether it can decide, and with which release", responses=health,
+        description="",
+    )  # fmt: skip
+    prometheus: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+    if token:
+        prometheus[401] = {"model": ErrorAnswer, "description": "The token is missing or wrong."}
+    app.add_api_route(
+        "/metrics", nothing, name="metrics", summary="For Prometheus", responses=prometheus, description="",
+        response_class=PlainTextResponse,
+    )  # fmt: skip
+    found: dict[str, Any] = app.openapi()
+    schemas = found["components"]["schemas"]
+    for model in models:
+        own = model.model_json_schema(ref_template=_SCHEMA)
+        schemas.update(own.pop("$defs", {}))
+        schemas[model.__name__] = own
+    return found
+
+
 _SCHEMA = "#/components/schemas/{model}"
 
 
-def _request_body(model: type[Asked]) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": _SCHEMA.format(model=model.__name__)}}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def _declare(app: FastAPI, models: Sequence[type[Asked]]) -> None:
-    """Have the OpenAPI document tell the requests, which FastAPI does not read itself."""
-    plain = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if not app.openapi_schema:
-            schemas = plain()["components"]["schemas"]
-            for model in models:
-                own = model.model_json_schema(ref_template=_SCHEMA)
-                schemas.update(own.pop("$defs", {}))
-                schemas[model.__name__] = own
-        return app.openapi_schema or {}
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-
 class _Line:
-    """Requests that wait for a thread to read and answer them; further ones are told to come later, unread.
+    """Requests that wait to be answered; further ones are told to come later, unread.
 
-    Only some have their bodies in memory at once; those of the others stay with their clients until it is their turn.
+    Of their bodies only so many bytes are in memory at once, those of the others stay with their clients until it is
+    their turn; and of large ones one is computed at a time, since to read one takes twenty times its size.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
-        self.most, self.waiting = settings.waiting, 0
-        self.bodies = asyncio.Semaphore(_BODIES * settings.threads)
+    def __init__(self, desk: Answering, settings: ServeSettings, meters: Meters) -> None:
+        self.desk, self.meters, self.most, self.waiting = desk, meters, settings.waiting, 0
+        self.largest = round(settings.body_mib * 2**20)
+        self.received, self.computed = _Bytes(_BODIES * self.largest), _Bytes(self.largest)
         self.threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="answer")
 
     def close(self) -> None:
         """Drop who still waits."""
         self.threads.shutdown(wait=False, cancel_futures=True)
 
-    def route(self, model: type[Asked], work: Callable[[Any], bytes], meter: Counter | None) -> Any:
-        """The function that FastAPI calls with a request of this model; `meter` counts its tasks."""
-
-        def answered(body: bytes) -> tuple[bytes, int]:
-            asked = model.model_validate_json(body)
-            return work(asked), len(asked.tasks)
+    def route(self, name: str) -> Any:
+        """The function that FastAPI calls with a request."""
 
         async def answer(request: Request) -> Response:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -253,42 +247,54 @@ class _Line:
                 )
             self.waiting += 1
             try:
-                async with self.bodies:
-                    run = asyncio.get_running_loop().run_in_executor
-                    content, tasks = await run(self.threads, answered, await request.body())
+                told = await self._answer(name, request)
             except ClientDisconnect:  # nobody is there to be told
                 return Response(status_code=499)
             finally:
                 self.waiting -= 1
-            if meter is not None:
-                meter.inc(tasks)
-            return Response(content, media_type="application/json")
+            self.meters.matched.inc(told.tasks)
+            return Response(told.content, told.status, media_type="application/json")
 
         return answer
+
+    async def _answer(self, name: str, request: Request) -> Answer:
+        said = request.headers.get("content-length", "")
+        async with self.received.held(int(said) if said.isdigit() else self.largest):
+            body = await request.body()
+            async with self.computed.held(len(body)):
+                run = asyncio.get_running_loop().run_in_executor
+                return await run(self.threads, self.desk.answer, name, body, request.state.request_id)
+
+
+class _Bytes:
+    """So many bytes, given to who asks first."""
+
+    def __init__(self, most: int) -> None:
+        self.most = self.free = most
+        self.turn, self.back = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def held(self, size: int) -> AsyncIterator[None]:
+        """Some of them, all where more are asked for."""
+        size = min(size, self.most)
+        async with self.turn:
+            while self.free < size:
+                self.back.clear()
+                await self.back.wait()
+            self.free -= size
+        try:
+            yield
+        finally:
+            self.free += size
+            self.back.set()
 
 
 def _answer_errors(app: FastAPI) -> None:
     """Have every error answered as JSON with a status that says whose error it is."""
 
-    @app.exception_handler(ValidationError)
-    async def wrong(_: Request, error: ValidationError) -> JSONResponse:
-        problems = error.errors(include_url=False, include_context=False)
-        if problems[0]["type"] == "json_invalid":
-            return _error(400, f"body: {problems[0]['msg']}")
-        fields = [
-            {
-                "field": ".".join(map(str, p["loc"])) or "body",
-                "expected": p["msg"],
-                "got": repr(p.get("input"))[:80],
-            }
-            for p in problems[:_SHOWN]
-        ]
-        first = f"{fields[0]['field']}: {fields[0]['expected']}, got {fields[0]['got']}"
-        return JSONResponse({"error": first, "problems": len(problems), "fields": fields}, 422)
-
     @app.exception_handler(MfcpError)
-    async def refused(_: Request, error: MfcpError) -> JSONResponse:
-        return _error(status_of(error), str(error))
+    async def ended(_: Request, error: MfcpError) -> JSONResponse:
+        return _error(503, str(error), {"Retry-After": "1"})
 
     @app.exception_handler(StarletteHTTPException)
     async def other(_: Request, error: StarletteHTTPException) -> JSONResponse:
@@ -301,27 +307,20 @@ def _answer_errors(app: FastAPI) -> None:
         return _error(500, f"internal error; the service's log has it under {name}")
 
 
-async def _watch(champion: Champion, meters: Meters) -> None:
-    """Look once a second whether another release decides; loading one disturbs nobody."""
+async def _watch(desk: Answering, meters: Meters, app: FastAPI) -> None:
+    """Look once a second whether another release decides, and have the desk's document as soon as it can be had."""
     shown = None
     while True:
-        await asyncio.to_thread(champion.refresh)
-        if champion.version != shown:
+        await asyncio.to_thread(desk.refresh)
+        version = desk.state.get("version", "")
+        if version != shown:
             meters.champion.clear()
-            meters.champion.labels(champion.version).set(1)
-            shown = champion.version
-            _freeze()
-        await asyncio.sleep(1.0)
-
-
-def _freeze() -> None:
-    """Keep the garbage collector off what stays, which is torch, pandas and the release, so that it pauses no request.
-
-    It looks at everything once more before, and so frees what the last release left behind.
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
+            meters.champion.labels(version).set(1)
+            shown = version
+        if not app.openapi_schema and version:
+            with suppress(MfcpError):
+                app.openapi_schema = await asyncio.to_thread(desk.document)
+        await asyncio.sleep(1.0 if shown else 0.1)
 
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -1,0 +1,55 @@
+"""A part of `make faults`: short commands, and that the campaign finds what is wrong."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from crashes.states import contents, key, results
+
+
+def campaign(*names):
+    """In a process of its own, which forks others."""
+    only = [word for name in names for word in ("--only", name)]
+    program = Path(__file__).with_name("campaign.py")
+    return subprocess.run([sys.executable, program, *only], capture_output=True, text=True, timeout=280, check=False)
+
+
+@pytest.mark.slow
+def test_commands_recover_from_everything():
+    done = campaign("init", "ingest in parts")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 findings" in done.stdout
+    tried = {line[:22].strip(): [int(cell) for cell in line[22:].split()] for line in done.stdout.splitlines()[1:3]}
+    assert all(operations > 10 and killed > 5 for operations, killed, *_ in tried.values())
+
+
+@pytest.mark.slow
+def test_a_careless_command_is_found_out():
+    done = campaign("careless")
+    assert done.returncode == 1
+    for finding in (
+        "result.txt is opened for writing under its own name",
+        "result.txt is neither as before nor as after",
+        "FileExistsError",  # the command again, after a kill
+        "no space from",
+        "another one at",
+    ):
+        assert finding in done.stdout, done.stdout
+
+
+def test_states_differ_by_names_and_contents_but_not_by_random_names(tmp_path):
+    def state(name, content):
+        folder = tmp_path / os.urandom(4).hex()
+        folder.mkdir()
+        (folder / name).write_text(content)
+        return contents(folder)
+
+    one = state(".runs.mfcp-abcd1234.csv", "x")
+    assert key(one) == key(state(".runs.mfcp-zzzz9999.csv", "x"))
+    assert key(one) != key(state(".runs.mfcp-abcd1234.csv", "y"))
+    assert key(one) != key(state("runs.csv", "x"))
+    assert results(one, "^$") == {}
+    assert list(results(state("runs.csv", "x"), "^$")) == ["runs.csv"]
+    assert results(state("runs.csv", "x"), "csv$") == {}
