@@ -69,7 +69,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
                 os.rename(temporary, path)
                 shutil.rmtree(old, ignore_errors=True)
     except DataError as error:  # from a file inside: name the folder that a person knows
-        raise DataError(str(error).replace(str(temporary), str(path))) from None
+        kind = UnwritableError if isinstance(error, UnwritableError) else DataError
+        raise kind(str(error).replace(str(temporary), str(path))) from None
     except OSError as error:
         raise _unwritable(path, error) from None
     finally:

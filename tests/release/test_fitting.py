@@ -6,9 +6,10 @@ import pytest
 from platform_log import CLUSTERS, small_log, small_release, small_settings
 
 from mfcp.errors import DataError, SettingsError
+from mfcp.files import UnwritableError
 from mfcp.release.decision import decide
-from mfcp.release.fitting import fit_release
-from mfcp.release.model import Release, verify
+from mfcp.release.fitting import fit_release, replacing_release
+from mfcp.release.model import MANIFEST, Release, verify
 
 TABLES = small_log()
 pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
@@ -80,3 +81,18 @@ def test_a_few_successes_do_not_make_gamma_certainty(tmp_path):
     assert 0.9 < release.gamma < 0.99
     tables = unseen(6)
     assert decide(release, tables).status != "short"
+
+
+def test_a_full_disk_leaves_the_earlier_release_in_its_place(tmp_path):
+    """A log that no longer makes a release moves it aside; a disk is not the log's fault."""
+    earlier = tmp_path / "rel"
+    earlier.mkdir()
+    (earlier / MANIFEST).write_text("{}")
+    for error, stays in ((UnwritableError, True), (KeyboardInterrupt, True), (DataError, False)):
+        room = replacing_release(earlier)
+        room.__enter__()
+        assert earlier.is_dir()
+        with pytest.raises(error):
+            room.__exit__(error, error("no"), None)
+        assert earlier.is_dir() is stays
+    assert (tmp_path / "rel.previous" / MANIFEST).is_file()

@@ -21,6 +21,7 @@ from mfcp.data.pool.logged import logged_pool
 from mfcp.data.pool.splits import split_tasks
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError, MfcpError, SettingsError
+from mfcp.files import UnwritableError
 from mfcp.methods.base import FinetuneSettings
 from mfcp.methods.pretrain import Pretrained, PretrainSettings, epochs, pretrain
 from mfcp.predictors.calibration import calibrate
@@ -134,7 +135,8 @@ def _fit(tables: Tables, settings: Settings, folder: Path, data: dict[str, Any],
 
 @contextmanager
 def replacing_release(folder: Path) -> Iterator[None]:
-    """Room for a release: what stood there is moved aside first, so that no failure leaves it as if it were new.
+    """Room for a release: the earlier one decides until the new one is whole, and is moved aside where the log no
+    longer makes one, so that it is not taken for new.
 
     Raises:
         DataError: the folder holds something else than a release; or what the block raises, which then says where the
@@ -144,18 +146,15 @@ def replacing_release(folder: Path) -> Iterator[None]:
     there = folder.is_dir() and any(folder.iterdir())
     if folder.exists() and not (folder.is_dir() and (not there or (folder / MANIFEST).is_file())):
         raise DataError(f"{folder}: holds something else than a release; choose another folder")
-    if there:
-        shutil.rmtree(aside, ignore_errors=True)
-        folder.rename(aside)
     try:
         yield
+    except UnwritableError:  # that is not the log's fault
+        raise
     except MfcpError as error:
         if there:
+            shutil.rmtree(aside, ignore_errors=True)
+            folder.rename(aside)
             raise type(error)(f"{error}; no release is in {folder} now, the earlier one is in {aside}") from None
-        raise
-    except KeyboardInterrupt:  # nobody has learned that the log no longer makes one: the earlier one stays
-        if there and not folder.exists():
-            aside.rename(folder)
         raise
     if there:
         shutil.rmtree(aside, ignore_errors=True)
