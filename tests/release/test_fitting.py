@@ -83,16 +83,19 @@ def test_a_few_successes_do_not_make_gamma_certainty(tmp_path):
     assert decide(release, tables).status != "short"
 
 
+def failing(folder, error):
+    with replacing_release(folder):
+        assert folder.is_dir()
+        raise error("no")
+
+
 def test_a_full_disk_leaves_the_earlier_release_in_its_place(tmp_path):
     """A log that no longer makes a release moves it aside; a disk is not the log's fault."""
     earlier = tmp_path / "rel"
     earlier.mkdir()
     (earlier / MANIFEST).write_text("{}")
     for error, stays in ((UnwritableError, True), (KeyboardInterrupt, True), (DataError, False)):
-        room = replacing_release(earlier)
-        room.__enter__()
-        assert earlier.is_dir()
-        with pytest.raises(error):
-            room.__exit__(error, error("no"), None)
+        with pytest.raises(error, match="no"):
+            failing(earlier, error)
         assert earlier.is_dir() is stays
     assert (tmp_path / "rel.previous" / MANIFEST).is_file()
