@@ -18,11 +18,12 @@ def campaign(*names):
 
 @pytest.mark.slow
 def test_commands_recover_from_everything():
-    done = campaign("init", "ingest in parts")
+    done = campaign("init", "check --quarantine")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout
     tried = {line[:22].strip(): [int(cell) for cell in line[22:].split()] for line in done.stdout.splitlines()[1:3]}
-    assert all(operations > 10 and killed > 5 for operations, killed, *_ in tried.values())
+    assert tried["init"][0] > 10
+    assert all(killed > 4 for _, killed, *_ in tried.values())
 
 
 @pytest.mark.slow
