@@ -230,7 +230,7 @@ class _Trial:
             status, _, told = other.read_text().partition(" ")
             second = End(int(status), told)
             for one, name in ((end, "first"), (second, "second")):
-                if one.status not in (0, 2) or "Traceback" in one.told:
+                if one.status not in (0, 1, 2) or "Traceback" in one.told:
                     self._find(f"{when}: the {name} ends with {one.status}: {one.told}")
             if end.status and second.status:
                 self._find(f"{when}: neither ends well: {end.told}")
