@@ -34,6 +34,11 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     return limited
 
 
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def process_pool(workers: int) -> ProcessPoolExecutor:
     """Worker processes of this machine, fresh ones: a forked torch or numba may hang."""
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent)

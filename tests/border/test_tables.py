@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mfcp.border import tables
+from mfcp.border.bounds import Limits
 from mfcp.border.tables import read_rows
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
@@ -218,3 +220,18 @@ def test_json_cells_that_no_column_holds(tmp_path):
     path.write_text('{"a": ' + "[" * 5000 + "]" * 5000 + "}\n")
     with pytest.raises(DataError, match=r"a\.jsonl, line 1: .* more than 100 deep"):
         read_rows(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_row_too_many_is_refused_and_not_cut(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(tables, "limits", lambda: Limits(rows=3))
+    for count in (3, 4):
+        path = tmp_path / f"{count}{suffix}"
+        frame = pd.DataFrame({"a": [str(k) for k in range(count)]})
+        if suffix == ".jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        else:
+            getattr(frame, {".csv": "to_csv", ".parquet": "to_parquet"}[suffix])(path, index=False)
+    assert read_rows(tmp_path / f"3{suffix}")["a"].tolist() == ["0", "1", "2"]
+    with pytest.raises(DataError, match="4 rows"):
+        read_rows(tmp_path / f"4{suffix}")

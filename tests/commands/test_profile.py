@@ -24,7 +24,7 @@ from mfcp.errors import DataError, SettingsError
 from mfcp.profiling import profile, session
 from mfcp.profiling.folder import opened
 from mfcp.profiling.isolation import Isolation
-from mfcp.profiling.machine import cores
+from mfcp.threads import cores
 
 NETS = '''
 import ctypes

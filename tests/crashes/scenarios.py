@@ -120,7 +120,7 @@ def in_small_parts(run: Callable[[], int]) -> Callable[[], int]:
     def parted() -> int:
         from mfcp.data.log import copying, parts
 
-        copying.PART_ROWS, parts._processors = 5, lambda: 1
+        copying.PART_ROWS, parts.cores = 5, lambda: 1
         return run()
 
     return parted

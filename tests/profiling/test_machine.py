@@ -1,6 +1,7 @@
 """The clusters that this machine is."""
 
-from mfcp.profiling.machine import cluster, cores, places
+from mfcp.profiling.machine import cluster, places
+from mfcp.threads import cores
 
 
 def test_this_machine_is_a_cpu_with_memory_and_cores():

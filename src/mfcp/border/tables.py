@@ -51,7 +51,7 @@ def read_rows(path: Path) -> pd.DataFrame:
         DataError: an ending that is none of `READERS`, no such file, something else than a file, or one that is
             damaged, in another encoding, empty, or beyond `mfcp.border.limits`.
     """
-    return next(read_blocks(path, limits().rows))
+    return next(read_blocks(path, limits().rows + 1))  # one more than there may be: too many are refused, not cut
 
 
 def read_blocks(

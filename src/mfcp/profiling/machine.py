@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.threads import cores
+
 if TYPE_CHECKING:
     import torch
 
@@ -20,13 +22,6 @@ _FIGURES = "measured: best of repeated matrix products and copies"
 _SIDE = {"cpu": 1024, "cuda": 8192}  # of square matrices: large enough for the highest rate, milliseconds each
 _COPIED = {"cpu": 1 << 27, "cuda": 1 << 30}  # bytes, beyond any cache
 _SECONDS = 0.3  # of each measurement
-
-
-def cores() -> int:
-    """CPU cores that this process may use."""
-    with suppress(AttributeError):  # Linux only
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def places(device: str) -> list[dict[str, Any]]:

@@ -12,9 +12,10 @@ from mfcp.emulator.hardware import PRECISIONS
 from mfcp.errors import SettingsError
 from mfcp.profiling.folder import opened
 from mfcp.profiling.isolation import Isolation
-from mfcp.profiling.machine import cluster, cores
+from mfcp.profiling.machine import cluster
 from mfcp.profiling.running import Profiled, RunSettings, Session
 from mfcp.profiling.subjects import MOST, ProfilingRun, in_turns, subjects
+from mfcp.threads import cores
 
 _MOST_REPEATS = 10_000  # all runs are listed before the first one begins
 _MOST_SEED = 2**63 - 1

@@ -21,6 +21,7 @@ from mfcp.errors import DataError
 from mfcp.profiling import machine
 from mfcp.tasks.capture.model_graph import capture
 from mfcp.tasks.capture.modules import call, default_loss
+from mfcp.threads import cores
 
 _SPECIAL_TOKENS = 3  # padding, begin, end: drawn tokens are none of them, as padding would be masked
 _AUTOCAST = {"fp32": torch.float32, "amp_fp16": torch.float16, "amp_bf16": torch.bfloat16}
@@ -88,7 +89,7 @@ def train(
         step_times in seconds, train_s from the first step's start to the last one's end, and peak_bytes of a GPU.
     """
     where = torch.device(device)
-    torch.set_num_threads(threads or machine.cores())
+    torch.set_num_threads(threads or cores())
     if where.type == "cuda":
         torch.cuda.set_device(where)
         if memory is not None:

@@ -62,7 +62,7 @@ def test_two_files_of_a_table_are_refused(stored, tmp_path):
 
 
 def test_errors_name_the_part(stored, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "_processors", lambda: 1)
+    monkeypatch.setattr(parts, "cores", lambda: 1)
     (stored / "runs.parquet").unlink()
     (stored / "runs").mkdir()
     (stored / "runs" / "a.csv").write_text("run_id,task_id,cluster_id,status\nr,a,x,succeeded\n")

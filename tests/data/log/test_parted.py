@@ -22,7 +22,7 @@ CLUSTERS = ["a", "b", "example-cluster"]
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """In this process: workers do not know what tests have changed."""
-    monkeypatch.setattr(parts, "_processors", lambda: 1)
+    monkeypatch.setattr(parts, "cores", lambda: 1)
 
 
 def log_of(folder, runs, tasks=TASKS):
@@ -108,7 +108,7 @@ def test_a_log_in_parts_gives_what_it_gives_in_memory(tmp_path, monkeypatch, row
 def test_so_does_any_log(tmp_path_factory, seed, rows):
     tmp_path = tmp_path_factory.mktemp("log")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "_processors", lambda: 1)
+        patch.setattr(parts, "cores", lambda: 1)
         source = log_of(tmp_path / "log", hostile(seed, 31))
         memory, (found, sheets, out) = both(source, tmp_path, rows, patch, max_bad_share=1.0)
         same(memory, found, sheets, out)

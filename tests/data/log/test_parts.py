@@ -114,7 +114,7 @@ from pathlib import Path
 from mfcp.data.log import copying, parts
 import os, signal
 copying.PART_ROWS = parts.PART_ROWS = 50
-parts._processors = lambda: 1
+parts.cores = lambda: 1
 real = copying.write_part
 written = []
 def write_part(frame, path, key):

@@ -102,8 +102,9 @@ def library() -> Iterator[Check]:
     old = sys.version_info < (3, 11)
     yield Check("library", "Python", "missing" if old else "ok", ours, "3.11 or newer" if old else "")
     yield _packages("library", ("clarabel", "jinja2", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "torch"))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    yield Check("library", "cores", "ok", str(cores))
+    from mfcp.threads import cores
+
+    yield Check("library", "cores", "ok", str(cores()))
     if find_spec("numba") is not None:
         yield _kernels()
 

@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.platform.page.app import create_app
     from mfcp.platform.page.board import Board
     from mfcp.platform.state.home import home_folder, open_store
+    from mfcp.threads import one_blas_thread
 
     if options.model is not None:
         board = Board.of_release(options.model, None if options.tasks is None else _tasks(options.tasks))
@@ -53,7 +54,8 @@ def run(options: argparse.Namespace) -> None:
         home = home_folder(options.home)
         board = Board.of_platform(home, open_store(home))
     board.refresh()  # what is imported and compiled at first is, before the first page
-    listen(create_app(board, token=token), HOST, options.port, said="the page is at")
+    with one_blas_thread():
+        listen(create_app(board, token=token), HOST, options.port, said="the page is at")
 
 
 def _tasks(path: Path) -> Any:

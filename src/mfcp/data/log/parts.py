@@ -18,7 +18,7 @@ from mfcp.border.json_text import read_json
 from mfcp.border.tables import READERS, row_groups
 from mfcp.errors import DataError
 from mfcp.files import locked, write_json
-from mfcp.threads import process_pool
+from mfcp.threads import cores, process_pool
 
 PART_ROWS = 2**20
 """Rows of a part at most: some 200 MB in memory."""
@@ -123,7 +123,7 @@ def each_once(
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     results = {name: folder / f"{name}-done.json" for name in names}
     left = [k for k, name in enumerate(names) if not results[name].is_file()]
-    workers = min(len(left), workers or _processors())
+    workers = min(len(left), workers or cores())
     if workers > 1:
         with process_pool(workers) as pool:
             futures = {k: pool.submit(work, *items[k], folder / names[k]) for k in left}
@@ -150,7 +150,3 @@ def link(path: Path, other: Path) -> None:
 def digest(*facts: object) -> str:
     """A short name for an input."""
     return hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
