@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport PYTHONHOME PYTHONPATH
 
-# No tool reports anything to anyone (the same list as src/mfcp/telemetry.py, held equal by a test).
+# No tool reports anything to anyone (the same list as src/mfcp/environment.py, held equal by a test).
 export DO_NOT_TRACK := true
 export DVC_NO_ANALYTICS := 1
 export GX_ANALYTICS_ENABLED := false
@@ -83,14 +83,20 @@ schedule: $(VENV)/.ready ## Prefect server, the deployments of prefect.yaml and 
 platform: $(VENV)/.ready ## a whole platform with simulated clusters, watched in the terminal and in Prefect's and MLflow's pages
 	@python -m flows.loop
 
-lock: $(VENV)/.ready ## write requirements.lock from .venv (after an upgrade that passes `make test`)
-	@{ grep '^#' requirements.lock; \
-	   python -m pip freeze --all --exclude mfcp --exclude pip | sed 's/+cpu$$//' | LC_ALL=C sort -f; } > requirements.lock.new
-	@mv requirements.lock.new requirements.lock
+# The hashes are those of every file that the index has of a version; uv asks for them, and is installed for that alone.
+lock: $(VENV)/.ready ## write requirements.lock and torch.lock from .venv (after an upgrade that passes `make test`)
+	@uv=$$(mktemp -d) && trap 'rm -rf $$uv' EXIT && python -m pip install -qq --disable-pip-version-check --target $$uv uv && \
+	python -m pip freeze --all --exclude mfcp --exclude pip | sed 's/+cpu$$//' > $$uv/installed && \
+	{ grep '^#' torch.lock; grep '^torch==' $$uv/installed; } > $$uv/torch.lock && \
+	grep -v '^torch==' $$uv/installed > $$uv/others && \
+	$$uv/bin/uv pip compile --quiet --no-config --no-deps --generate-hashes --no-annotate --no-header --python .venv/bin/python \
+	  --output-file $$uv/hashed $$uv/others && \
+	{ grep '^#' requirements.lock; cat $$uv/hashed; } > $$uv/requirements.lock && \
+	mv $$uv/requirements.lock $$uv/torch.lock .
 
 # Two steps, each its own stamp: the packages take minutes and are redone only when the lock changes. An
 # installation that was cut short may lack files that pip believes in, so the next one starts over.
-$(VENV)/.locked: requirements.lock
+$(VENV)/.locked: requirements.lock torch.lock
 	@if [ -e $(VENV)/.unfinished ]; then echo "set-up: the last one was interrupted; starting over"; rm -rf $(VENV); fi
 	@if [ ! -x $(VENV)/bin/python ]; then \
 	  for python in $(CANDIDATES); do \
@@ -104,9 +110,10 @@ $(VENV)/.locked: requirements.lock
 	  mkdir -p $(VENV); touch $(VENV)/.unfinished; \
 	  $$found -m venv $(VENV) || { echo "set-up: this Python has no working venv module; install it or give another PYTHON" >&2; exit 1; }; \
 	fi
-	@echo "set-up: installing $$(grep -c == requirements.lock) packages from requirements.lock (minutes the first time)"
+	@echo "set-up: installing $$(cat requirements.lock torch.lock | grep -c ==) packages from requirements.lock and torch.lock (minutes the first time)"
 	@touch $(VENV)/.unfinished
-	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --requirement requirements.lock
+	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
+	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --requirement torch.lock
 	@rm $(VENV)/.unfinished
 	@touch $@
 

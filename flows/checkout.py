@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from flows import guard
+from mfcp.environment import OFF
 from mfcp.errors import MfcpError
-from mfcp.telemetry import OFF
 from mfcp.tracking import FLOW_RUN
 
 TAIL_LINES = 40

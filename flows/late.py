@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mfcp.telemetry import switch_off
+from mfcp.environment import switch_off
 
 switch_off()  # before Prefect is imported: it reads its settings then
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mfcp.telemetry import switch_off
+from mfcp.environment import switch_off
 
 switch_off()  # before Prefect is imported: it reads its settings then
 

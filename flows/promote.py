@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from mfcp.telemetry import switch_off
+from mfcp.environment import switch_off
 
 switch_off()  # before Prefect is imported: it reads its settings then
 

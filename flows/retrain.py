@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from mfcp.telemetry import switch_off
+from mfcp.environment import switch_off
 
 switch_off()  # before Prefect is imported: it reads its settings then
 

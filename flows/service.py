@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from flows import guard
+from mfcp.environment import OFF
 from mfcp.errors import MfcpError, SettingsError, guarded
-from mfcp.telemetry import OFF
 
 HOST = "127.0.0.1"
 POOL = "mfcp"

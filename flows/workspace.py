@@ -23,9 +23,9 @@ import yaml
 from flows import guard
 from flows.checkout import only_one
 from mfcp.data.log.tables import Tables, read_tables
+from mfcp.environment import OFF
 from mfcp.errors import MfcpError
 from mfcp.platform.state.home import open_store
-from mfcp.telemetry import OFF
 
 BRANCH = "platform"
 LOG = "data/log"

@@ -11,11 +11,13 @@ for variable in ("DVC_ROOT", "DVC_STAGE", "MLFLOW_TRACKING_URI", "PREFECT_API_UR
     os.environ.pop(variable, None)
 os.environ["MPLBACKEND"] = "agg"
 
-from hypothesis import settings  # noqa: E402
-
-from mfcp.telemetry import switch_off  # noqa: E402
+from mfcp.environment import same_instructions, switch_off  # noqa: E402
 
 switch_off()
+same_instructions()
+
+from hypothesis import settings  # noqa: E402
+
 # The same examples every time: what is red is so because of a change. Others: `pytest --hypothesis-profile=default`.
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # units, and none within a line.
 LAYERS = {
     "mfcp": (
-        {"arrays", "compiling", "errors", "telemetry", "progress", "threads"},
+        {"arrays", "compiling", "errors", "environment", "progress", "threads"},
         {"border", "files", "folds", "registry"},
         {"matching", "tasks"},
         {"emulator"},

@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mfcp import errors, telemetry
+from mfcp import environment, errors
 
 ROOT = Path(__file__).parents[1]
-LOCK = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and not line.startswith("#")]
+LOCK = "".join(re.sub(r"(?m)^#.*\n", "", (ROOT / name).read_text()) for name in ("requirements.lock", "torch.lock"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ALL = Requirement(PROJECT["optional-dependencies"]["all"][0])
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-def test_the_lock_is_exact_versions_and_nothing_else() -> None:
-    assert [line for line in LOCK if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+", line)] == []
+def test_the_lock_is_exact_versions_with_hashes_and_nothing_else() -> None:
+    exact, hashed = r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+", r"( \\\n    --hash=sha256:[0-9a-f]{64})+\n"
+    assert re.sub(exact + hashed, "", LOCK) == re.search(r"torch==.*\n", LOCK)[0]  # type: ignore[index]
+
+
+def test_a_file_of_another_hash_is_not_installed(tmp_path: Path) -> None:
+    """As set-up installs, from a folder that holds a package whose bytes are not those of the lock."""
+    name, version, packed = "mfcp-locked", "1", tmp_path / "mfcp_locked-1-py3-none-any.whl"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(
+            "mfcp_locked-1.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        archive.writestr(
+            "mfcp_locked-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("mfcp_locked-1.dist-info/RECORD", "")
+    options = re.search(r"pip install (.*) --requirement requirements.lock", MAKEFILE)[1]  # type: ignore[index]
+    command = (
+        f"{sys.executable} -m pip install {options} --no-index --find-links . --dry-run --requirement lock".split()
+    )
+    for digest, code in ((hashlib.sha256(packed.read_bytes()).hexdigest(), 0), ("0" * 64, 1)):
+        (tmp_path / "lock").write_text(f"{name}=={version} --hash=sha256:{digest}\n")
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stderr
 
 
 def test_the_lock_meets_every_requirement_of_the_project() -> None:
-    locked = {canonicalize_name(name): version for name, version in (line.split("==") for line in LOCK)}
+    locked = {canonicalize_name(name): version for name, version in re.findall(r"(?m)^(\S+)==(\S+)", LOCK)}
     installed = [text for name in ("dev", *ALL.extras) for text in PROJECT["optional-dependencies"][name]]
     wanted = [Requirement(text) for text in (*PROJECT["dependencies"], *installed)]
     wrong = [str(need) for need in wanted if not need.specifier.contains(locked.get(canonicalize_name(need.name), "0"))]
@@ -108,26 +133,26 @@ def test_a_missing_extra_is_named_with_its_remedy(capsys: pytest.CaptureFixture[
 
 def test_makefile_and_code_switch_off_the_same_telemetry() -> None:
     exported = dict(re.findall(r"^export ([A-Z_]+) := (\S+)$", MAKEFILE, flags=re.MULTILINE))
-    assert {name: value for name, value in exported.items() if name not in ("PATH", "VIRTUAL_ENV")} == telemetry.OFF
+    assert {name: value for name, value in exported.items() if name not in ("PATH", "VIRTUAL_ENV")} == environment.OFF
 
 
 def test_the_users_own_telemetry_choice_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DO_NOT_TRACK", "0")
     monkeypatch.delenv("GX_ANALYTICS_ENABLED")
-    telemetry.switch_off()
+    environment.switch_off()
     assert os.environ["DO_NOT_TRACK"] == "0"
     assert os.environ["GX_ANALYTICS_ENABLED"] == "false"
 
 
-def test_telemetry_is_off_before_any_tool_is_imported() -> None:
+def test_environment_is_off_before_any_tool_is_imported() -> None:
     code = "import os, {module}; print(*(os.environ.get(name) for name in {names}))"
-    clean = {key: value for key, value in os.environ.items() if key not in telemetry.OFF}
+    clean = {key: value for key, value in os.environ.items() if key not in environment.OFF}
     for module in ("mfcp", "flows.pipeline"):
-        program = code.format(module=module, names=list(telemetry.OFF))
+        program = code.format(module=module, names=list(environment.OFF))
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, env=clean, check=True, capture_output=True, text=True
         )
-        assert done.stdout.split() == list(telemetry.OFF.values())
+        assert done.stdout.split() == list(environment.OFF.values())
 
 
 def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -142,7 +167,8 @@ def test_make_alone_lists_the_commands() -> None:
 
 
 def test_an_unsuitable_python_is_named_with_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / "requirements.lock").write_text("")
+    for name in ("requirements.lock", "torch.lock"):
+        (tmp_path / name).write_text("")
     (tmp_path / "Makefile").write_text(MAKEFILE)
     done = subprocess.run(
         ["make", "setup", "PYTHON=false"], cwd=tmp_path, env=os.environ, capture_output=True, text=True
@@ -153,7 +179,8 @@ def test_an_unsuitable_python_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 def test_an_interrupted_set_up_starts_over(tmp_path: Path) -> None:
     """With nothing to install: the leftover of the first try must be gone, and the second must end."""
-    (tmp_path / "requirements.lock").write_text("")
+    for name in ("requirements.lock", "torch.lock"):
+        (tmp_path / name).write_text("")
     (tmp_path / "Makefile").write_text(MAKEFILE)
     leftover = tmp_path / ".venv" / "lib" / "half-a-package"
     leftover.mkdir(parents=True)

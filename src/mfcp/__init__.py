@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from mfcp.telemetry import switch_off
+from mfcp.environment import switch_off
 
 switch_off()  # before any tool underneath is imported
 

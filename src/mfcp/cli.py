@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from mfcp.environment import same_instructions
 from mfcp.errors import guarded
 
 
@@ -19,6 +20,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(arguments: list[str] | None) -> None:
     options = make_parser().parse_args(arguments)
+    if not getattr(options, "native", False):
+        same_instructions()  # before the command imports what computes
     options.run(options)
 
 

@@ -26,6 +26,7 @@ _EXAMPLES = {"cifar10": 50_000, "imagenet": 1_281_167, "europarl": 1_920_209}  #
 _HISTORY, _RUNS, _OUTAGES, _PAIRS = 1, 2, 3, 4  # streams of the seed
 _DIFFICULTY = 0.9  # log-normal spread of how prone tasks are to fail on their own, an assumption
 _HOUR, _DAY = 3600.0, 86400.0
+_TENS = np.array([float(f"1e{power}") for power in range(300)])
 
 
 def emulate(
@@ -72,12 +73,23 @@ def emulate(
     return {
         "tasks": tasks.drop(columns="state_bytes"),
         "clusters": _cluster_table(platform),
-        "runs": runs,
+        "runs": _rounded(runs),
         "nodes": nodes,
         "edges": edges,
-        "colocation": pairs,
-        "truth": _truth(tasks, platform, final),
+        "colocation": _rounded(pairs),
+        "truth": _rounded(_truth(tasks, platform, final)),
     }
+
+
+def _rounded(table: pd.DataFrame) -> pd.DataFrame:
+    """Floats at seven significant digits: logarithms and exponentials differ by processor in their last bits."""
+    values = table.select_dtypes(np.float64)
+    x = values.to_numpy()
+    with np.errstate(divide="ignore"):
+        size = np.log10(np.abs(x))
+    decimals = 6 - np.floor(np.where(np.isfinite(size), size, 0.0)).astype(np.int64)
+    up, down = _TENS[np.clip(decimals, 0, 299)], _TENS[np.clip(-decimals, 0, 299)]
+    return table.assign(**pd.DataFrame(np.rint(x * up / down) / up * down, values.index, values.columns))
 
 
 def drawn_variants(settings: EmulatorSettings, seed: int) -> list[zoo.Variant]:

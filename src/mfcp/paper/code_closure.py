@@ -26,7 +26,7 @@ PLUMBING = frozenset({"mfcp"}).union(
     f"mfcp.{name}"
     for name in (
         "arrays", "border.bounds", "border.json_text", "border.limits", "border.regular", "border.yaml_text", "errors",
-        "files", "progress", "registry", "settings", "stages.base", "telemetry", "threads", "tracking",
+        "files", "progress", "registry", "settings", "stages.base", "environment", "threads", "tracking",
     )
 )  # fmt: skip
 """Modules without formulas: a change of one of them makes no result stale."""

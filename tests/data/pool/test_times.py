@@ -79,3 +79,21 @@ def test_clusters_that_share_no_task_are_groups_of_their_own():
     effect, group = cluster_effects(T)
     assert group.tolist() == [0, 0, 1, 1]
     np.testing.assert_allclose(effect, np.log([2**-0.5, 2**0.5, 10**-0.5, 10**0.5]), atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), groups=st.integers(1, 3), n=st.integers(1, 400))
+def test_cluster_effects_solve_the_least_squares_problem(seed, groups, n):
+    """Against the whole system, the mean of each group held at 0: what times cannot tell must leave no noise."""
+    rng = np.random.default_rng(seed)
+    M = groups * 15
+    group, of_task = np.repeat(np.arange(groups), 15), rng.integers(0, groups, n)
+    T = np.where((group[:, None] == of_task) & (rng.random((M, n)) < 0.8), np.exp(rng.normal(7, 2, (M, n))), np.nan)
+    effect, found = cluster_effects(T)
+    i, j = np.nonzero(np.isfinite(T))
+    rows = np.zeros((len(i), M + n))
+    rows[np.arange(len(i)), i] = rows[np.arange(len(i)), M + j] = 1
+    means = np.pad(1.0 * (found == np.unique(found)[:, None]), ((0, 0), (0, n)))
+    right = np.concatenate([np.log(T[i, j]), np.zeros(len(means))])
+    exact = np.linalg.lstsq(np.concatenate([rows, means]), right, rcond=None)[0][:M]
+    np.testing.assert_allclose(effect, exact, atol=1e-10)

@@ -124,11 +124,21 @@ def _kernels() -> Check:
 def pipeline(checkout: Path) -> Iterator[Check]:
     """What `make run` needs in this checkout."""
     yield from _machine("pipeline", checkout)
+    yield _instructions()
     yield from (_program("pipeline", name) for name in ("git", "make"))
     yield _packages("pipeline", [name for name, extra in EXTRAS.items() if extra in ("pipeline", "graphs")])
     inside = (checkout / "dvc.yaml").is_file() and (checkout / ".dvc").is_dir()
     told = str(checkout) if inside else f"{checkout} is none"
     yield Check("pipeline", "checkout", "ok" if inside else "missing", told, "" if inside else "cd to a clone of mfcp")
+
+
+def _instructions() -> Check:
+    from mfcp.environment import has_same_instructions
+
+    if has_same_instructions():
+        return Check("pipeline", "instructions", "ok", "AVX2 and FMA: outputs have the bytes of dvc.lock")
+    told = "not x86-64 with AVX2 on Linux: outputs differ from dvc.lock"
+    return Check("pipeline", "instructions", "note", told, "compare metrics, not bytes; leave dvc.lock as it is")
 
 
 def platform(home: Path) -> Iterator[Check]:

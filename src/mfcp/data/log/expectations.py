@@ -21,8 +21,8 @@ from mfcp.data.log.constraints import Finding
 from mfcp.data.log.data_docs import make_self_contained
 from mfcp.data.log.expectation_suites import SOURCE, holds, own_expectations, write_context
 from mfcp.data.log.schema import SCHEMA, Table
+from mfcp.environment import switch_off
 from mfcp.errors import DataError
-from mfcp.telemetry import switch_off
 
 if TYPE_CHECKING:
     from mfcp.arrays import Bools, Ints

@@ -104,7 +104,10 @@ def cluster_effects(T: Floats) -> tuple[Floats, Ints]:
     laplacian = np.diag(known.sum(axis=1)) - (known / count) @ known.T
     right = (log - known * (log.sum(axis=0) / count)).sum(axis=1)
     groups = connected_components(known @ known.T > 0, directed=False)[1].astype(np.int64)
-    effects: Floats = np.linalg.pinv(laplacian, hermitian=True) @ right
+    together = groups[:, None] == groups
+    # A constant in each group is what times cannot tell: the mean over the group, added, makes it 0. A pseudo-inverse
+    # would have to tell those directions by their eigenvalues, which rounding leaves at 1e-13 of either sign.
+    effects: Floats = np.linalg.solve(laplacian + together / together.sum(axis=0), right)
     return effects, groups
 
 

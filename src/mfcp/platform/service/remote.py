@@ -178,9 +178,12 @@ def origin_of(folder: Path | None, home: Path) -> Origin:
     """Of a release's folder, else of a platform.
 
     Raises:
-        DataError: there is no such folder.
+        MfcpError: there is no such folder.
     """
     if folder is None:
+        from mfcp.platform.state.home import require_platform
+
+        require_platform(home)
         return Origin(home=home)
     if not folder.is_dir():
         raise DataError(f"{folder}: no such release; `mfcp release` makes one")

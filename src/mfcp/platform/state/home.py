@@ -18,6 +18,12 @@ def home_folder(home: str = "") -> Path:
     return Path(home or os.environ.get("MFCP_HOME") or "platform").resolve()
 
 
+def require_platform(home: Path) -> None:
+    """Raise MfcpError where there is no such folder."""
+    if not home.is_dir():
+        raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+
+
 def open_store(home: Path, *, wait_s: float = 120.0) -> Store:
     """The platform's state: the database of MFCP_DATABASE, else `platform.db` in its folder.
 
@@ -29,8 +35,7 @@ def open_store(home: Path, *, wait_s: float = 120.0) -> Store:
     """
     from mfcp.platform.state.store import Store  # needs the extra `platform`, which a folder's name does not
 
-    if not home.is_dir():
-        raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+    require_platform(home)
     url = os.environ.get("MFCP_DATABASE") or f"sqlite:///{home / 'platform.db'}"
     return Store(url, wait_s=wait_s, make=not (home / "repo").exists())
 

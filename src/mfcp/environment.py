@@ -1,0 +1,62 @@
+"""What tools underneath are told before any is imported: report nothing, and use the same instructions everywhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+# MLflow accepts only the word "true"; the Makefile exports the same list for the tools' own commands.
+OFF = {
+    "DO_NOT_TRACK": "true",
+    "DVC_NO_ANALYTICS": "1",
+    "GX_ANALYTICS_ENABLED": "false",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+# Libraries choose their kernels by the processor they find, and these sum in different orders. x86-64-v3 (AVX2, FMA)
+# is what every server of the last ten years has.
+SAME = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_CBWR": "AVX2,STRICT",
+    "NPY_ENABLE_CPU_FEATURES": "X86_V3",
+    "NUMBA_CPU_FEATURES": "+avx,+avx2,+bmi,+bmi2,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3",
+    "NUMBA_CPU_NAME": "haswell",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+}
+_NEEDED = {"abm", "avx", "avx2", "bmi1", "bmi2", "cx16", "f16c", "fma", "movbe", "popcnt", "sse4_2", "ssse3"}
+_PROCESSOR = Path("/proc/cpuinfo")
+
+
+def switch_off() -> None:
+    """Switch every tool's telemetry off for this process and its children, unless the user has decided otherwise."""
+    for name, value in OFF.items():
+        os.environ.setdefault(name, value)
+
+
+def same_instructions() -> bool:
+    """Hold numerical libraries to instructions that give the same bits on any x86-64 with AVX2; whether it has them.
+
+    For this process and its children, before NumPy is imported. A variable that is set already stays as it is, and a
+    processor without these instructions is left alone: what it computes differs from others in last bits.
+    """
+    if not has_same_instructions():
+        return False
+    for name, value in SAME.items():
+        os.environ.setdefault(name, value)
+    return True
+
+
+def has_same_instructions() -> bool:
+    """Whether this is Linux on an x86-64 processor with AVX2 and FMA."""
+    if sys.platform != "linux" or os.uname().machine != "x86_64":
+        return False
+    try:
+        with _PROCESSOR.open() as lines:
+            return set(next((line for line in lines if line.startswith("flags")), "").split()) >= _NEEDED
+    except OSError:
+        return False

@@ -1,0 +1,79 @@
+"""Telemetry is off, unless the user has decided otherwise; libraries use the same instructions on every machine."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mfcp import environment
+from mfcp.cli import make_parser
+from mfcp.environment import OFF, SAME, has_same_instructions, same_instructions, switch_off
+
+TOLD = """
+import json, numpy, scipy.linalg, torch
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+from numba.core import config
+from threadpoolctl import threadpool_info
+print(json.dumps([
+    torch.backends.cpu.get_cpu_capability(),
+    sorted({library["architecture"] for library in threadpool_info() if library["internal_api"] == "openblas"}),
+    [name for name in __cpu_dispatch__ if __cpu_features__[name]],
+    config.CPU_NAME,
+]))
+"""
+
+
+COMMAND = """
+from mfcp.cli import main
+try:
+    main(["table", "none.json"])
+except SystemExit:
+    pass
+"""
+
+
+def test_every_switch_is_set_but_those_that_the_user_has_set(monkeypatch):
+    for name in OFF:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DVC_NO_ANALYTICS", "0")
+    switch_off()
+    assert {name: os.environ[name] for name in OFF} == OFF | {"DVC_NO_ANALYTICS": "0"}
+
+
+@pytest.mark.skipif(not has_same_instructions(), reason="not Linux on x86-64 with AVX2")
+@pytest.mark.parametrize("start", ["import mfcp.stages", "import flows", COMMAND])
+def test_libraries_of_stages_commands_and_flows_obey(start):
+    """Which kernels they say to use. `ATEN_…` and its like are read when the library is loaded, not later."""
+    clean = {name: value for name, value in os.environ.items() if name not in SAME}
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ImportWarning", "-c", start + TOLD], env=clean, capture_output=True, text=True
+    )
+    assert done.stdout == '["AVX2", ["Haswell"], ["X86_V3"], "haswell"]\n', done.stderr
+
+
+@pytest.mark.skipif(not has_same_instructions(), reason="not Linux on x86-64 with AVX2")
+def test_what_the_user_has_set_stays(monkeypatch):
+    for name in SAME:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Sandybridge")
+    assert same_instructions()
+    assert {name: os.environ[name] for name in SAME} == SAME | {"OPENBLAS_CORETYPE": "Sandybridge"}
+
+
+@pytest.mark.parametrize("flags", ["", "flags : fpu sse4_2 avx fma\n", "Features : asimd sve\n"])
+def test_a_processor_without_these_instructions_is_left_alone(flags, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text("processor : 0\n" + flags)
+    monkeypatch.setattr(environment, "_PROCESSOR", tmp_path / "cpuinfo")
+    for name in SAME:
+        monkeypatch.delenv(name, raising=False)
+    assert not same_instructions()
+    assert not set(SAME) & set(os.environ)
+    monkeypatch.setattr(environment, "_PROCESSOR", tmp_path / "none")
+    assert not has_same_instructions()
+
+
+def test_a_profile_measures_what_the_machine_can_do():
+    parser = make_parser()
+    native = {line[0]: getattr(parser.parse_args(line), "native", False) for line in (["profile"], ["init", "here"])}
+    assert native == {"profile": True, "init": False}
