@@ -184,12 +184,12 @@ def tracked() -> list[Path]:
 
 
 def test_no_tracked_file_is_empty_or_large() -> None:
-    """Large results belong to DVC; an empty file is left over from something."""
+    """Large results belong to DVC; an empty file is left over from something. The lock is hashes."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
     sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in tracked()}
     assert not [name for name, size in sizes.items() if size == 0 and not name.endswith("py.typed")]
-    assert not [name for name, size in sizes.items() if size > LARGEST_FILE]
+    assert not [name for name, size in sizes.items() if size > LARGEST_FILE and name != "requirements.lock"]
 
 
 UNSAFE = re.compile(

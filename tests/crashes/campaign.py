@@ -8,7 +8,7 @@ them than those before it:
 - *killed*: the folder as it is at that moment, copied. Every result in it must be absent, as before or as after, and
   the command run on it must end with the bytes of an undisturbed run and leave nothing else.
 - *no space*: from that moment on nothing can be made or written. The command must say so in one line, and run again
-  end with the same bytes.
+  end with the same bytes. Once, the whole folder is *read-only*.
 - *beside another*: at that moment the same command runs from beginning to end in the same folder. Both must end well,
   or one of them say why not, and the results be those of one.
 - *clock*: at half of the operations the time jumps a day ahead, or back.
@@ -101,6 +101,7 @@ def campaign(name: str) -> Tally:
         one = _Trial(scenario, Path(scratch), tally)
         one.killed()
         one.without_space()
+        one.read_only()
         one.beside_another()
         one.clock()
     tally.seconds = time.perf_counter() - begin
@@ -184,7 +185,7 @@ class _Trial:
     def _ends_the_same(self, work: Path, when: str) -> None:
         end = self._run(work)
         found = contents(work)
-        if end.status:
+        if end.status and not (self.scenario.done in end.told and self._results(found) == self.after):
             self._find(f"{when}, again: exit {end.status}: {end.told}")
         elif self._results(found) != self.after:
             different = {path for path, _ in self._results(found).items() ^ self.after.items()}
@@ -211,6 +212,20 @@ class _Trial:
             self._recovers(work, when)
             shutil.rmtree(work)
             self.tally.full += 1
+
+    def read_only(self) -> None:
+        """Nothing can be made, written or removed at all."""
+        work = self._fresh()
+
+        def refused(number: int, event: str, path: str) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+        end = self._run(work, refused)
+        if end.status not in (1, 2) or "Traceback" in end.told or not end.told.strip():
+            self._find(f"read-only: exit {end.status}: {end.told}")
+        if contents(work) != contents(self.start):
+            self._find("read-only: the folder has changed")
+        shutil.rmtree(work)
 
     def beside_another(self) -> None:
         """The command within the command."""

@@ -24,11 +24,13 @@ class Scenario:
         prepare: fills the folder that it works in.
         run: the command itself, in that folder; its exit status.
         volatile: pattern of results that differ from run to run.
+        done: what it may say, instead of ending well, where all of it is done already.
     """
 
     prepare: Callable[[], None]
     run: Callable[[], int]
     volatile: str = r"^$"
+    done: str = "no word"
 
 
 def mfcp(*args: str) -> Callable[[], int]:
@@ -164,7 +166,9 @@ SCENARIOS: dict[str, Scenario] = {
     "init": Scenario(lambda: None, mfcp("init", "mine")),
     "check --quarantine": Scenario(in_order(write_log), mfcp("check", "log", "--quarantine", "bad.csv")),
     "capture --out": Scenario(
-        in_order(write_model), mfcp("capture", "net.py:Net", "--input", "1x8", "--out", "graphs", "--name", "net")
+        in_order(write_model),
+        mfcp("capture", "net.py:Net", "--input", "1x8", "--out", "graphs", "--name", "net"),
+        done="is there already",
     ),
     "simulate --out": Scenario(
         in_order(write_model),

@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
-from mfcp.data.pool.times import cluster_effects
+from mfcp.data.pool.effects import cluster_effects
 from mfcp.errors import DataError
 from mfcp.study.study_pool import PoolSettings, build_pool
 

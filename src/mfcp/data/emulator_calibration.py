@@ -17,8 +17,8 @@ import pandas as pd
 
 from mfcp.arrays import Bools, Floats, Texts
 from mfcp.data.log.schema import SUCCEEDED
+from mfcp.data.pool.run_totals import batch_sizes, floats
 from mfcp.data.pool.splits import family_of
-from mfcp.data.pool.times import batch_sizes, floats
 from mfcp.emulator.architectures import STATE_BYTES
 from mfcp.emulator.efficiency import Efficiency, nominal, step_parts
 from mfcp.emulator.step import optimizer_bytes

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.data.pool.times import cluster_effects, task_effects
+from mfcp.data.pool.effects import cluster_effects, task_effects
 from mfcp.predictors.forecast import Forecast, Forecaster, OutOfFold, TaskInputs, TrainingData
 
 _FEW_TASKS = 30  # up to so many, a fit is repeated without each fold

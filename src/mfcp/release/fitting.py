@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.special import stdtrit
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.data.log.schema import UNFINISHED
 from mfcp.data.pool.coverage import Coverage, refuse_thin
 from mfcp.data.pool.logged import logged_pool
+from mfcp.data.pool.run_totals import totals_of
 from mfcp.data.pool.splits import split_tasks
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError, MfcpError, SettingsError
@@ -168,18 +168,17 @@ def steps(settings: Settings) -> int:
 
 def facts_of(tables: Tables, pool: TaskPool, seen: Bools) -> dict[str, Any]:
     """What every answer of a release says of its log: when, how much, behind each cluster, and what is not measured."""
-    runs = tables["runs"]
-    runs = runs[runs["task_id"].isin(pool.source_task[seen].tolist())]  # what was kept back is behind nothing
-    finished = runs[~runs["status"].isin(UNFINISHED)]
-    counts = finished["cluster_id"].value_counts()
-    started = pd.to_datetime(runs["started_at"], utc=True).dropna()
-    dates = [None if started.empty else when(started).strftime("%Y-%m-%d") for when in (pd.Series.min, pd.Series.max)]
+    totals = totals_of(tables)
+    own = tables["tasks"]["task_id"].isin(pool.source_task[seen].tolist()).to_numpy()  # of the others nothing is told
+    counts = pd.Series(totals.finished[:, own].sum(axis=1), tables["clusters"]["cluster_id"])
+    ends = pd.Timestamp(np.fmin.reduce(totals.first[own])), pd.Timestamp(np.fmax.reduce(totals.last[own]))
+    dates = [None if pd.isna(end) else end.strftime("%Y-%m-%d") for end in ends]
     return {
         "first_run": dates[0],
         "last_run": dates[1],
         "tasks": int(seen.sum()),
         "held_back": int((~seen).sum()),
-        "runs": len(finished),
+        "runs": int(counts.sum()),
         "runs_per_cluster": {str(name): int(counts.get(name, 0)) for name in pool.cluster_id},
         "emulated": list(pool.emulated),
     }
@@ -260,8 +259,7 @@ def _split(tables: Tables, pool: TaskPool, section: ReleaseSettings) -> Ints:
 
     A task without a known time of its first run counts as new. A small log holds nothing back.
     """
-    started = pd.to_datetime(tables["runs"]["started_at"], utc=True)
-    first = started.groupby(tables["runs"]["task_id"]).min()
+    first = pd.Series(totals_of(tables).first, tables["tasks"]["task_id"])
     tasks = pd.Series(np.unique(pool.source_task))
     order = tasks.iloc[np.argsort(tasks.map(first).to_numpy("datetime64[ns]"), kind="stable")]
     held = round(section.held_back * len(order)) if len(order) >= FEW_TASKS else 0

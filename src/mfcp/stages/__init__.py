@@ -1,5 +1,9 @@
 """The stages of dvc.yaml: each reads its settings, calls the library, writes files. No formula lives here."""
 
+import os
+
 from mfcp.environment import same_instructions
 
-same_instructions()  # dvc.lock holds for every machine
+# dvc.lock holds for every machine, whatever its processor and however many: threads that share a sum give it an order.
+same_instructions()
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mfcp.data.log.tables import read_tables
 from mfcp.data.pool.coverage import Coverage, refuse_thin
+from mfcp.data.pool.reading import read_totalled
 from mfcp.data.pool.splits import describe
 from mfcp.files import replacing_folder, write_json
 from mfcp.progress import progress
@@ -16,7 +16,7 @@ from mfcp.study.study_pool import build_pool
 def run(settings: Settings) -> None:
     """Build the pool, fit the encoder on each seed's training tasks, and describe every task."""
     section: FeaturizeSettings = settings.section("featurize")
-    tables = read_tables(VALID)
+    tables = read_totalled(VALID)
     refuse_thin(Coverage.of(tables), benchmark=True, where=str(VALID))
     pool = build_pool(tables, settings.section("pool"), seed=section.settings_seed)
     with progress("featurize", len(section.seeds)) as advance:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mfcp.data.log.tables import read_tables
+from mfcp.data.pool.reading import read_totalled
 from mfcp.files import folder_digest
 from mfcp.progress import progress
 from mfcp.release.fitting import fit_release, steps
@@ -18,7 +18,7 @@ def run(settings: Settings) -> None:
     """Train and write the release; print what it is."""
     with progress("release", steps(settings)) as advance:
         data = {"name": str(VALID), "log": folder_digest(VALID)}
-        release = fit_release(read_tables(VALID), settings, RELEASE, data=data, advance=advance)
+        release = fit_release(read_totalled(VALID), settings, RELEASE, data=data, advance=advance)
     print("\n".join(release.summary()))
 
 

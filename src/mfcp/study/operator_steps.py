@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
-from mfcp.data.log.schema import SUCCEEDED
 from mfcp.data.log.tables import Tables
+from mfcp.data.pool.run_totals import floats, totals_of
 from mfcp.data.pool.splits import split_groups
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import batch_sizes, floats, mean_of_pairs, pair_index
 from mfcp.folds import training_folds
 from mfcp.tasks.features.descriptors import TaskFeatures
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
@@ -60,7 +59,8 @@ class OperatorSteps:
         per_sample = typical_seconds(pool.T / pool.samples, pool.allowed, index, count)
         i = _positions(tables["clusters"]["cluster_id"], pool.cluster_id)
         j = _positions(tables["tasks"]["task_id"], features.tasks["task_id"].to_numpy(str))
-        batch, whole = (values[np.ix_(i, j)] for values in _measured(tables))
+        totals = totals_of(tables)
+        batch, whole = (values.mean[np.ix_(i, j)] for values in (totals.batch, totals.whole))
         stated = _stated_batch(features)
         batch = np.where(np.isfinite(batch), batch, np.where(np.isfinite(stated), stated, 1.0))
         seconds = per_sample * pool.pool_size[:, None] * batch
@@ -196,19 +196,6 @@ def _full_precision(rows: pd.DataFrame) -> Bools:
         return np.ones(len(rows), bool)
     result: Bools = (rows["precision"].fillna("fp32") == "fp32").to_numpy(bool)
     return result
-
-
-def _measured(tables: Tables) -> tuple[Floats, Floats]:
-    """Of every cluster and task: mean batch of succeeded runs, and share of them in full precision; nan unknown."""
-    runs = tables["runs"]
-    runs = runs[(runs["status"] == SUCCEEDED).to_numpy()]
-    cluster, task = pair_index(tables, runs)
-    shape = (len(tables["clusters"]), len(tables["tasks"]))
-    batch = batch_sizes(runs, floats(tables["tasks"]["batch_size"])[task])
-    told = runs["precision"].notna().to_numpy(bool) if "precision" in runs else np.zeros(len(runs), bool)
-    whole = np.where(told, _full_precision(runs), np.nan)
-    pair = cluster * shape[1] + task
-    return mean_of_pairs(pair, batch, shape), mean_of_pairs(pair, whole, shape)
 
 
 def _positions(column: Any, names: Texts) -> Ints:

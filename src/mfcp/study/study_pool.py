@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.pool.logged import PoolRows, choose_rows, is_emulated, observed, pool_sizes, truth_of
+from mfcp.data.pool.run_totals import floats
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import Cells, floats, measure_cells
+from mfcp.data.pool.times import Cells, measure_cells
 from mfcp.registry import FamilyField
 from mfcp.study.invented.failures import FailureModel, emulate_failures, memory_pressure
 from mfcp.study.invented.pool_sizes import balanced_pools

@@ -3,6 +3,7 @@
 import json
 
 from mfcp.data.log.expectation_suites import context_files, expectations, write_context
+from mfcp.data.log.expectations import Expectations
 from mfcp.data.log.schema import RUNS, SCHEMA
 
 
@@ -25,3 +26,15 @@ def test_the_same_schema_gives_the_same_files(tmp_path):
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert json.loads((tmp_path / "a/checkpoints/runs.json").read_text())["result_format"] == "SUMMARY"
+
+
+def test_a_context_that_was_killed_half_written_is_completed(tmp_path):
+    """Written file by file, dead before each one."""
+    names = list(context_files(tmp_path))
+    for count in range(len(names)):
+        folder = tmp_path / str(count)
+        write_context(folder)
+        for name in names[count:]:
+            (folder / name).unlink()
+        Expectations(folder)
+        assert [name for name in names if not (folder / name).is_file()] == []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mfcp.data.pool.times import cluster_effects
+from mfcp.data.pool.effects import cluster_effects
 from mfcp.study.invented.pool_sizes import balanced_pools
 
 

@@ -57,7 +57,7 @@ def expectations(table: Table) -> list[dict[str, Any]]:
 
 def context_files(folder: Path) -> dict[str, Any]:
     """Path under the context's folder → content of every file of it; an operator's expectations are of `folder`."""
-    files: dict[str, Any] = {"great_expectations.yml": _settings(), ".gitignore": "uncommitted/\nplugins/\n"}
+    files: dict[str, Any] = {".gitignore": "uncommitted/\nplugins/\n"}
     for name, table in SCHEMA.items():
         suite, validation = _id("suite", name), _id("validation", name)
         files[f"expectations/{name}.json"] = {
@@ -84,7 +84,7 @@ def context_files(folder: Path) -> dict[str, Any]:
             "result_format": "SUMMARY",
             "validation_definitions": [{"id": validation, "name": name}],
         }
-    return files
+    return files | {"great_expectations.yml": _settings()}  # the last one: where it is, the context is whole
 
 
 def write_context(folder: Path) -> None:

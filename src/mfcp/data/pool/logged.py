@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
+from mfcp.data.pool.run_totals import floats, pair_index
 from mfcp.data.pool.splits import family_of
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import Cells, floats, measure_cells, pair_index
+from mfcp.data.pool.times import Cells, measure_cells
 from mfcp.errors import DataError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
+from mfcp.data.pool.effects import cluster_effects, task_effects
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import cluster_effects, task_effects
 from mfcp.errors import DataError
 
 FEWEST_FAMILIES = 12

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.arrays import Floats
 from mfcp.data.log.schema import SUCCEEDED, UNFINISHED
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.times import floats, measure_cells, pair_index
+from mfcp.data.pool.run_totals import floats, pair_index
+from mfcp.data.pool.times import measure_cells
 from mfcp.matching.planning import solve
 from mfcp.matching.problem import MatchingProblem
 from mfcp.matching.regret import penalised_cost

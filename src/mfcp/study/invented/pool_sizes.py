@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mfcp.arrays import Floats
-from mfcp.data.pool.times import cluster_effects
+from mfcp.data.pool.effects import cluster_effects
 
 SMALLEST_RATIO = 1 / 1.4
 """Balanced pools: mean speeds of two clusters differ by at most this factor, 0.71, or its inverse, 1.4."""
