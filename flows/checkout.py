@@ -16,6 +16,7 @@ from pathlib import Path
 from flows import guard
 from mfcp.environment import OFF
 from mfcp.errors import MfcpError
+from mfcp.files import unwritable
 from mfcp.tracking import FLOW_RUN
 
 TAIL_LINES = 40
@@ -120,11 +121,15 @@ def only_one(root: Path, wait_s: float) -> Iterator[None]:
         wait_s: seconds to wait for another pipeline to end.
 
     Raises:
-        MfcpError: another pipeline still runs here.
+        MfcpError: another pipeline still runs here, or the checkout cannot be written.
     """
     path = root / ".dvc" / "tmp" / "pipeline.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+")
+    except OSError as error:
+        raise unwritable(path, error) from None
+    with file:
         deadline = time.monotonic() + wait_s
         while True:
             try:
@@ -138,7 +143,7 @@ def only_one(root: Path, wait_s: float) -> Iterator[None]:
                         f"{root}: another pipeline runs here (process {holder}); wait for it or raise lock_wait_s"
                     ) from None
                 time.sleep(0.2)
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        with contextlib.suppress(OSError):  # a full disk: who waits is told of an unknown process
+            os.truncate(file.fileno(), 0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())
         yield

@@ -117,12 +117,12 @@ def write_model() -> int:
 
 
 def in_small_parts(run: Callable[[], int]) -> Callable[[], int]:
-    """The same with parts of five runs, all in this process."""
+    """The same with parts of twelve runs, all in this process."""
 
     def parted() -> int:
         from mfcp.data.log import copying, parts
 
-        copying.PART_ROWS, parts.cores = 5, lambda: 1
+        copying.PART_ROWS, parts.cores = 12, lambda: 1
         return run()
 
     return parted

@@ -145,3 +145,9 @@ def test_a_stage_finds_this_environments_python(toy: Path, monkeypatch: pytest.M
     with_stage(toy, """python -c 'import os, sys; print(sys.prefix, os.environ["DVC_ROOT"])'""")
     _, lines = reproduce(toy, "stage")
     assert f"{sys.prefix} {toy}" in lines
+
+
+def test_a_checkout_that_cannot_be_written_is_told_in_words(tmp_path):
+    (tmp_path / ".dvc").write_text("")
+    with pytest.raises(MfcpError, match="cannot write"), checkout.only_one(tmp_path, 0.1):
+        pass
