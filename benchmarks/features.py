@@ -14,6 +14,7 @@ bootstrap over families. Nothing was tuned on these seeds (on 1000, see docs/fea
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
 import time
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from figures import plot
 from steps import (
     FAMILIES,
@@ -228,6 +230,24 @@ def draw_times(axes: Any, predicted: Floats, log: Log) -> None:
     axes.legend(markerscale=4, fontsize=6)
 
 
+def print_twins(tables: dict[str, Any], log: Log, graph_id: np.ndarray) -> None:
+    """Graphs with equal operators, amounts and edges under models of different families."""
+    told: dict[str, list[bytes]] = {str(name): [] for name in graph_id}
+    for table in ("nodes", "edges"):
+        rows = tables[table].drop(columns="graph_id")
+        own = pd.util.hash_pandas_object(rows.astype(str), index=False).to_numpy(np.uint64)
+        for name, at in tables[table].groupby("graph_id").indices.items():
+            told[str(name)].append(np.sort(own[at]).tobytes())
+    digest = [hashlib.sha256(b"/".join(parts)).digest() for parts in told.values()]
+    families: dict[bytes, set[str]] = {}
+    of_graph: dict[int, str] = dict(zip(log.steps.graph.tolist(), log.families.tolist(), strict=True))
+    for graph, family in of_graph.items():
+        families.setdefault(digest[graph], set()).add(family)
+    twins = [graph for graph in of_graph if len(families[digest[graph]]) > 1]
+    named = sorted({", ".join(sorted(families[digest[graph]])) for graph in twins})
+    print(f"{len(twins)} of {len(of_graph)} graphs have an exact twin in another family: {'; '.join(named) or 'none'}")
+
+
 def print_speed(tables: dict[str, Any], graphs: OperatorGraphs, log: Log) -> None:
     """Processor seconds of an epoch over every graph, and of the features of one task."""
     start = time.process_time()
@@ -306,6 +326,7 @@ def main() -> None:
     graphs, logs, tables = read_log(arguments.data, arguments.families)
     members = 1 if arguments.quick else arguments.members
     STATE.update(graphs=graphs, logs=logs, members=members, totals=totals(graphs), histograms=histograms(graphs))
+    print_twins(tables, logs["infer"], graphs.graph_id)
     print_speed(tables, graphs, logs["infer"])
     wanted = ["infer"] if arguments.quick else arguments.tables.split(",")
     folds_ = range(1 if arguments.quick else FOLDS)

@@ -149,7 +149,7 @@ def locked(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
     """Hold a lock file, made if missing, which no two processes hold at once; the kernel frees it, however one ends.
 
     Args:
-        path: the file, whose folder is there.
+        path: the file; its folder is made if missing.
         wait_s: seconds to wait for whoever holds it.
 
     Raises:
@@ -158,7 +158,8 @@ def locked(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
     """
     until = time.monotonic() + wait_s
     try:
-        file = Path(path).open("w")  # noqa: SIM115 -- closed below
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
     except OSError as error:
         raise unwritable(path, error) from None
     with file:

@@ -24,6 +24,7 @@ class Scenario:
         prepare: fills the folder that it works in.
         run: the command itself, in that folder; its exit status.
         volatile: pattern of results that differ from run to run.
+        waits: a second one waits for the first, however long.
         done: what it may say, instead of ending well, where all of it is done already.
     """
 
@@ -31,6 +32,7 @@ class Scenario:
     run: Callable[[], int]
     volatile: str = r"^$"
     done: str = "no word"
+    waits: bool = False
 
 
 def mfcp(*args: str) -> Callable[[], int]:
@@ -103,6 +105,10 @@ def write_params() -> int:
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     params["ingest"] = {"source": {"kind": "folder", "path": "log"}}
     params["validate"]["max_bad_share"] = 0.5
+    params["featurize"] |= {"seeds": [0], "operator_times": None}
+    params["pretrain"] |= {"forecasts": {}, "training": params["pretrain"]["training"] | {"epochs": 5}}
+    params["evaluate"] |= {"rounds": 10, "bootstrap": 100}
+    params["methods"] = {name: params["methods"][name] for name in ("tam", "tsm")}
     Path("params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
     return 0
 
@@ -161,6 +167,15 @@ def add_release() -> int:
     return guarded(lambda: print(Models(Path.cwd(), Store("sqlite:///platform.db")).add(Path("rel"), {"excess": 0.1})))
 
 
+STAGES = (
+    ("ingest",), ("validate",), ("featurize",), ("pretrain",), ("finetune", "tam"), ("finetune", "tsm"), ("evaluate",),
+    ("report",),
+)  # fmt: skip
+BEFORE = {
+    name: in_order(write_log, write_params, *(stage(*own) for own in STAGES[:k])) for k, (name, *_) in enumerate(STAGES)
+}
+"""What has to have run before a stage; before `finetune` also its first run."""
+
 RELEASE = ("release", "--data", "log", "--out", "rel")
 SCENARIOS: dict[str, Scenario] = {
     "init": Scenario(lambda: None, mfcp("init", "mine")),
@@ -190,8 +205,19 @@ SCENARIOS: dict[str, Scenario] = {
         in_small_parts(stage("validate")),
         r"mlruns|^gx/uncommitted",
     ),
+    "featurize": Scenario(BEFORE["featurize"], stage("featurize")),
+    "pretrain": Scenario(BEFORE["pretrain"], stage("pretrain")),
+    "finetune": Scenario(BEFORE["finetune"], stage("finetune", "tsm")),
+    "evaluate": Scenario(BEFORE["evaluate"], stage("evaluate"), r"mlruns"),
+    "report": Scenario(BEFORE["report"], stage("report"), r"\.png$"),
+    "benchmark": Scenario(
+        in_order(write_log, write_params),
+        mfcp("benchmark", "--data", "log", "--out", "bench", "--methods", "tam,tsm", "--seeds", "1"),
+        r"\.png$|report\.html$",
+    ),
+    "calibrate": Scenario(lambda: None, mfcp("calibrate", str(ROOT / "data" / "measured"), "--out", "fitted.csv")),
     "deliveries": Scenario(in_order(deliver), ingest, r"\.db|versions"),
-    "add a release": Scenario(in_order(write_log, mfcp(*RELEASE)), add_release, r"\.db"),
+    "add a release": Scenario(in_order(write_log, mfcp(*RELEASE)), add_release, r"\.db", waits=True),
 }
 
 

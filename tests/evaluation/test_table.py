@@ -42,6 +42,8 @@ def method(mean, low, high):
         ({"a": (0.5, 0.4, 0.6), "b": (0.7, 0.55, 0.9)}, "b may be as good: the intervals overlap."),
         ({"a": (0.9, 0.7, 1.1)}, "of that of tsm, which is no significant difference."),
         ({"a": (0.9, None, None)}, "one seed gives no interval"),
+        ({"a": (7.5, 4.0, 60.8)}, "No method has less excess than tsm; a comes next with 7.50 [4.00, 60.80] of it."),
+        ({"a": (1.5, None, None), "b": (3.0, None, None)}, "than tsm; a comes next with 1.50 of it."),
     ],
 )
 def test_the_verdict_is_as_sure_as_the_intervals(ratios, said):

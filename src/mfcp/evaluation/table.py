@@ -60,6 +60,9 @@ def verdict(methods: Mapping[str, Mapping[str, Any]]) -> str:
         return ""
     best = min(ratio, key=lambda label: ratio[label]["mean"])
     mean, low, high = (ratio[best][key] for key in ("mean", "ci_low", "ci_high"))
+    if mean >= 1:
+        interval = "" if low is None else f" [{low:.2f}, {high:.2f}]"
+        return f"No method has less excess than {BASELINE}; {best} comes next with {mean:.2f}{interval} of it."
     if low is None:
         return f"{best} has the least excess, {mean:.2f} of that of {BASELINE}; one seed gives no interval."
     told = f"{best} has the least excess: {mean:.2f} [{low:.2f}, {high:.2f}] of that of {BASELINE}"

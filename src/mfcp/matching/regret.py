@@ -1,4 +1,4 @@
-"""What a plan made from predictions costs under the truth, Eqs. (5)-(6) of [Huo2025]_."""
+"""What a plan made from predictions costs under the truth, Eq. (6) of [Huo2025]_."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRICE = 4.0
 def regret(assignment: Ints, optimal: Ints, T: Floats, zeta: Floats | None = None) -> Floats:
     """(...) extra seconds per task of a plan over the optimal one, both under true times.
 
-    Eq. (6) of [Huo2025]_: (f(X(T̂, Â), T) - f(X(T, A), T)) / N, the per-task form of Eq. (5). Both plans are
+    Eq. (6) of [Huo2025]_: (f(X(T̂, Â), T) - f(X(T, A), T)) / N, what Eq. (5) minimises. Both plans are
     integer and exact, so no smoothing enters. Negative only where the plan breaks the reliability constraint
     that `optimal` keeps.
 

@@ -22,7 +22,7 @@ _HARD = 0.002  # width of reliability over which the hard penalty's kink is roun
 
 
 class DecisionFocused(Finetuned):
-    """MFCP of [Huo2025]_: gradient descent on the decision's cost through X*(T̂, Â), Eqs. (11)-(13).
+    """MFCP of [Huo2025]_: gradient descent on the decision's cost through X*(T̂, Â), Eqs. (7) and (12).
 
     The lower level is the relaxed matching of Eqs. (8)-(10), in the parallel regime of Eqs. (16)-(17), in units of
     each round's fastest balanced makespan. The upper level is by default the makespan of the relaxed plan under the

@@ -29,7 +29,7 @@ MOST_PLANS = 10_000
 
 
 class DecisionLoss(nn.Module):
-    """MFCP of [Huo2025]_: what the relaxed plan of the predictions costs under the truth, Eqs. (11)-(13).
+    """MFCP of [Huo2025]_: what the relaxed plan of the predictions costs under the truth, Eqs. (7) and (12).
 
     The plan is X*(T̂, Â) of `relaxed_matching` with its default weights. Its cost is its makespan under T over the
     least makespan of the round, plus `price` times the reliability that it lacks under A: 1 is best, and the

@@ -87,7 +87,6 @@ def kept_for_next(folder: Path) -> Iterator[Path]:
     Raises:
         DataError: another command works there, or it cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked(folder / ".lock"):
             yield folder

@@ -39,7 +39,7 @@ class Gradient(Registered):
 class Implicit(Gradient):
     """Exact derivative by the implicit function theorem: one structured solve in M + 1 unknowns.
 
-    Eq. (13) of [Huo2025]_, the chain rule dL/dT = dL/dX · dX*/dT, with dX*/dT from the linear system (15) of the
+    Eq. (7) of [Huo2025]_, the chain rule dL/dT = dL/dX · dX*/dT, with dX*/dT from the linear system (15) of the
     optimality conditions (14); the product is formed at once (`argmin.respond`), dX*/dT never.
     """
 

@@ -153,7 +153,6 @@ class Models:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One process adds at a time, so that what another left half-copied when it was killed can be cleared."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder / ".lock", wait_s=float("inf")):
             for left in self.folder.glob(".*.*"):
                 shutil.rmtree(left, ignore_errors=True)
