@@ -209,7 +209,7 @@ SCENARIOS: dict[str, Scenario] = {
     "pretrain": Scenario(BEFORE["pretrain"], stage("pretrain")),
     "finetune": Scenario(BEFORE["finetune"], stage("finetune", "tsm")),
     "evaluate": Scenario(BEFORE["evaluate"], stage("evaluate"), r"mlruns"),
-    "report": Scenario(BEFORE["report"], stage("report"), r"\.png$"),
+    "report": Scenario(BEFORE["report"], stage("report"), r"\.png$|mlruns"),
     "benchmark": Scenario(
         in_order(write_log, write_params),
         mfcp("benchmark", "--data", "log", "--out", "bench", "--methods", "tam,tsm", "--seeds", "1"),

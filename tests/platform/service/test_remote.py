@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -121,25 +120,3 @@ def test_a_folder_that_is_not_there_is_named_at_once(tmp_path):
     assert origin_of(None, tmp_path) == Origin(home=tmp_path)
     with pytest.raises(MfcpError, match="no platform here; make it with"):
         origin_of(None, tmp_path / "nowhere")
-
-
-def test_large_requests_are_read_one_after_the_other(releases, monkeypatch):
-    """And small ones beside them."""
-    here = Desk(Champion.of_folder(releases[0], graphs=10), ServeSettings())
-    within, most, small = [], [], []
-
-    def watched(name, body, request):
-        within.append(request)
-        most.append(len(within))
-        time.sleep(0.05)
-        if len(body) > 2**22 and not small:
-            small.append(here.answer(name, b"{}", "small"))
-        within.remove(request)
-        return request
-
-    monkeypatch.setattr(here, "_answer", watched)
-    large = b" " * (2**22 + 1)
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda k: here.answer("match", large, str(k)), range(4)))
-    assert found == ["0", "1", "2", "3"]
-    assert sorted(most) == [1, 1, 1, 1, 2]  # the small one came within a large one

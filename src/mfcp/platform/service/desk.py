@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import logging
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +17,6 @@ from mfcp.platform.service.protocol import Answer, ServeSettings
 
 LOG = logging.getLogger("mfcp.serve")
 _SHOWN = 10  # problems of a request
-_LARGE = 2**22  # bytes of a body; its rows as Python's objects take ten times as much
 
 
 class Desk:
@@ -33,7 +30,6 @@ class Desk:
 
     def __init__(self, champion: Champion, settings: ServeSettings, *, token: bool = False) -> None:
         self.champion, self.token, self._shown = champion, token, ""
-        self._alone = threading.Lock()
         answers = Answers(champion, time_limit=settings.time_limit)
         self.models = asked_models(settings.tasks, settings.operators)
         works = (answers.predict, answers.match, answers.explain)
@@ -54,17 +50,13 @@ class Desk:
             _freeze()
 
     def answer(self, name: str, body: bytes, request: str) -> Answer:
-        """See `Answering`; large requests one after the other, for reading holds Python's lock and much memory.
+        """See `Answering`.
 
         Args:
             name: predict, match or explain.
             body: JSON.
             request: its id, for the log.
         """
-        with self._alone if len(body) > _LARGE else contextlib.nullcontext():
-            return self._answer(name, body, request)
-
-    def _answer(self, name: str, body: bytes, request: str) -> Answer:
         model, work = self._works[name]
         try:
             asked = model.model_validate_json(body)
