@@ -5,7 +5,8 @@
 Needs the outputs of `make run` in this checkout. Each stage runs alone, in a folder of its own, on the inputs that lie
 here, once per way: on one core; on all; on processors emulated by QEMU (`qemu-user` 10 of Debian; earlier versions
 compute AVX2 wrongly), some fifteen times slower. "another kernel" is the control: the same stage with libraries told to
-use other instructions than `mfcp` asks for, whose outputs are expected to differ where a stage computes.
+use other instructions than `mfcp` asks for, whose outputs are expected to differ where a stage computes. Exit code 1 where another
+output differs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from mfcp.environment import SAME
 from mfcp.threads import cores
 
 STAGES = ("ingest", "validate", "featurize", "pretrain", "finetune@tsm", "finetune@mfcp_ad", "evaluate", "release")
+CONTROL = "another kernel"
 OTHER = {
     "ATEN_CPU_CAPABILITY": "default",
     "MKL_CBWR": "COMPATIBLE",
@@ -74,7 +76,7 @@ def run(stage: dict[str, Any], prefix: list[str], variables: dict[str, str]) -> 
         return differ, time.perf_counter() - start
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stage", action="append", help=f"default: {', '.join(STAGES)}")
     parser.add_argument("--qemu", default=shutil.which("qemu-x86_64"), help="QEMU's emulator of processes")
@@ -83,21 +85,28 @@ def main() -> None:
     if options.cpu and not options.qemu:
         parser.error("--cpu: no qemu-x86_64 here; install qemu-user, or give --qemu PATH")
     locked = yaml.safe_load(Path("dvc.lock").read_text())["stages"]
+    made = [out["path"] for name in STAGES for out in locked[name]["outs"]]
+    if missing := [path for path in made if not Path(path).exists()]:
+        print(f"skipped: no {missing[0]}; `make run` makes it")
+        return 0
     one = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
     ways: dict[str, tuple[list[str], dict[str, str]]] = {
         "one core": (["taskset", "--cpu-list", "0"], one),
         f"{cores()} cores": ([], {}),
         **{f"QEMU {cpu}": ([options.qemu, "-cpu", cpu], {}) for cpu in options.cpu},
-        "another kernel": ([], OTHER),
+        CONTROL: ([], OTHER),
     }
+    wrong = 0
     table = Table("stage", "way", "s", "outputs that differ from dvc.lock")
     for name in options.stage or STAGES:
         for way, (prefix, variables) in ways.items():
             differ, seconds = run(locked[name], prefix, variables)
+            wrong += bool(differ) and way != CONTROL
             table.add_row(name, way, f"{seconds:.0f}", ", ".join(differ) or "none")
             print(name, way, differ or "same", flush=True, file=sys.stderr)
     Console(width=100).print(table)
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -26,7 +26,6 @@ def read_totalled(folder: Path) -> TotalledLog:
     Raises:
         DataError: as `read_tables`.
     """
-
     found = find_tables(folder)
     path = found.pop(RUNS.name)
     tables = {name: read_table(file, SCHEMA[name]) for name, file in found.items()}
@@ -51,7 +50,6 @@ def read_totalled(folder: Path) -> TotalledLog:
 
 def _totals_of_piece(piece: Piece, keys: Tables) -> tuple[RunTotals, int]:
     """Of one piece of the runs, block by block, and its rows."""
-
     blocks = read_blocks(piece.path, PART_ROWS, groups=piece.groups, columns=_COLUMNS)
     return _summed((RunTotals.of(keys, coerce(RUNS, block).lenient), len(block)) for block in blocks)
 
