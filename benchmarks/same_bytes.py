@@ -5,8 +5,8 @@
 Needs the outputs of `make run` in this checkout. Each stage runs alone, in a folder of its own, on the inputs that lie
 here, once per way: on one core; on all; on processors emulated by QEMU (`qemu-user` 10 of Debian; earlier versions
 compute AVX2 wrongly), some fifteen times slower. "another kernel" is the control: the same stage with libraries told to
-use other instructions than `mfcp` asks for, whose outputs are expected to differ where a stage computes. Exit code 1 where another
-output differs.
+use other instructions than `mfcp` asks for, whose outputs are expected to differ where a stage computes. Exit code 1
+where another output differs.
 """
 
 from __future__ import annotations
