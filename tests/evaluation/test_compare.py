@@ -192,3 +192,15 @@ def test_the_headline_is_a_ratio_a_method():
     assert found["other"] == pytest.approx(0.5, abs=0.02)
     one, few = rounds(0.5, settings=("A",))
     assert set(headline(summarise(one, few, bootstrap=200))) == {"tsm", "other"}
+
+
+def test_no_interval_leaves_what_a_metric_can_be():
+    """Two seeds as different as can be: their t interval is wider than all that the metric can be."""
+    table, _ = rounds(2.0, seeds=2, settings=("A",))
+    first = table["seed"] == 0
+    table.loc[first, "penalised_excess"] = 1e-3
+    table["reliability"] = np.where(first, 0.1, 0.9)
+    found = summarise(table, per_seed(table), bootstrap=100)["A"]["other"]
+    assert found["penalised_excess"]["ci_low"] == 0
+    assert found["penalised_excess"]["ci_high"] > 2
+    assert (found["reliability"]["ci_low"], found["reliability"]["ci_high"]) == (0, 1)

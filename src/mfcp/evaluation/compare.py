@@ -78,7 +78,7 @@ def table(sample: Resampled, seeds: pd.DataFrame) -> dict[str, dict[str, dict[st
     result = {}
     for method in sample.methods:
         own = seeds[seeds["method"] == method]
-        means = {metric: t_interval(own[metric].to_numpy()) for metric in sample.metrics}
+        means = {metric: _possible(metric, t_interval(own[metric].to_numpy())) for metric in sample.metrics}
         if several:
             means = {metric: value | sample.interval(method, metric) for metric, value in means.items()}
         result[method] = means | _against_baseline(sample, method)
@@ -96,6 +96,14 @@ def t_interval(values: Floats) -> dict[str, Any]:
     std = float(values.std(ddof=1))
     half = float(t.ppf(0.975, n - 1)) * std / n**0.5
     return {"mean": mean, "std": std, "ci_low": mean - half, "ci_high": mean + half, "n": n}
+
+
+def _possible(metric: str, interval: dict[str, Any]) -> dict[str, Any]:
+    """The part of an interval in which the metric can lie: an excess is never below 0."""
+    if interval["ci_low"] is None:
+        return interval
+    own = METRICS[metric]
+    return interval | {"ci_low": max(interval["ci_low"], own.least), "ci_high": min(interval["ci_high"], own.most)}
 
 
 def _against_baseline(sample: Resampled, method: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -19,23 +20,26 @@ class Metric:
         unit: as printed.
         better: which direction is better.
         meaning: one line for documents and figures.
+        least, most: values that it can have; intervals end there.
     """
 
     unit: str
     better: Literal["low", "high"]
     meaning: str
+    least: float = -math.inf
+    most: float = math.inf
 
 
 METRICS = {
-    "penalised_excess": Metric("-", "low", "cost of the plan over the least cost of any plan (headline)"),
+    "penalised_excess": Metric("-", "low", "cost of the plan over the least cost of any plan (headline)", 0.0),
     "regret": Metric("s/task", "low", "extra makespan per task over the exact optimum, Eq. (6)"),
     "relative_regret": Metric("-", "low", "extra makespan over optimal makespan, summed over rounds"),
     "regret_equal_violation": Metric("-", "low", "relative regret at the baseline's violation rate"),
     "regret_equal_shortfall": Metric("-", "low", "relative regret at the baseline's mean shortfall"),
-    "reliability": Metric("-", "high", "mean true success probability of the plan"),
-    "violation_rate": Metric("-", "low", "share of rounds below gamma"),
-    "shortfall": Metric("-", "low", "mean missing reliability"),
-    "utilization": Metric("-", "high", "busy time over M times the makespan"),
+    "reliability": Metric("-", "high", "mean true success probability of the plan", 0.0, 1.0),
+    "violation_rate": Metric("-", "low", "share of rounds below gamma", 0.0, 1.0),
+    "shortfall": Metric("-", "low", "mean missing reliability", 0.0, 1.0),
+    "utilization": Metric("-", "high", "busy time over M times the makespan", 0.0, 1.0),
 }
 # Metrics that are ratios of sums over a seed's rounds, by the makespan that is held against the optimal one.
 RELATIVE = {
