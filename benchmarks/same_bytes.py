@@ -34,7 +34,7 @@ STAGES = ("ingest", "validate", "featurize", "pretrain", "finetune@tsm", "finetu
 CONTROL = "another kernel"
 OTHER = {
     "ATEN_CPU_CAPABILITY": "default",
-    "MKL_CBWR": "COMPATIBLE",
+    "MKL_CBWR": "AVX2",
     "NPY_ENABLE_CPU_FEATURES": "X86_V2",
     "OPENBLAS_CORETYPE": "Sandybridge",
 }

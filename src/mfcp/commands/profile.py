@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     """Profile, and print what was measured and what is left."""
     from mfcp.profiling.session import profile
 
-    others = ("run", "models", "input", "batch", "json")
+    others = ("run", "native", "models", "input", "batch", "json")
     given = {key: value for key, value in vars(options).items() if key not in others}
     given["precisions"] = given.pop("precision")
     with aside(options):

@@ -22,6 +22,7 @@ from mfcp.predictors.corrected import Corrected, CorrectedHeads, widened
 from mfcp.predictors.cross_fitted import MeanOfFolds
 from mfcp.predictors.forecast import Mixture, OutOfFold
 from mfcp.predictors.heads import Best, Heads, Loss
+from mfcp.predictors.square_root import square_root
 from mfcp.rules.base import Rule
 from mfcp.rules.point import Point
 from mfcp.study.reference import fastest as fastest_makespans
@@ -171,7 +172,7 @@ class Finetuned(Method):
         small = setting.at_size(settings.tasks or setting.matching.tasks)
         rounds = small.rounds("train", settings.steps * settings.rounds)
         fastest = fastest_makespans(small, "train", rounds.shape[1])
-        optimizer = torch.optim.Adam(heads.parameters(), lr=settings.lr)
+        optimizer = torch.optim.Adam(heads.parameters(), lr=settings.lr, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.steps)
         validation = _Validation(self, small, calibration)
         best = Best(heads)
@@ -238,7 +239,7 @@ def _rest(bank: nn.Module) -> None:
 def _clip(heads: Heads, largest: float) -> None:
     """Scale each member's gradient to at most this norm; a member never feels another's."""
     gradients = [p.grad for p in heads.parameters() if p.grad is not None]
-    norm = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
+    norm = square_root(torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0))
     factor = (largest / norm.clamp_min(1e-12)).clamp_max(1.0)
     for g in gradients:
         g.mul_(factor.reshape(-1, *(1,) * (g.ndim - 1)))

@@ -27,6 +27,7 @@ from mfcp.matching.integer.enumeration import all_plans
 from mfcp.matching.normal import expected_maximum, expected_shortfall
 from mfcp.matching.planning import FALLBACK_PRICE
 from mfcp.matching.problem import SLACK
+from mfcp.predictors.square_root import square_root
 from mfcp.registry import Registered
 from mfcp.rules.expected_cost import WIDEST
 
@@ -109,7 +110,7 @@ class ExpectedCosts(PlanCosts):
         forbidden = used > 0 if bool(used.any()) else None
         span, short = load.detach().amax(-2), (gamma - reached.detach()).clamp_min(0.0)
         unit = span.gather(-1, _point_plan(span, short, forbidden))
-        missing = expected_shortfall(reached - gamma, noise.clamp_min(1e-12).sqrt())
+        missing = expected_shortfall(reached - gamma, square_root(noise.clamp_min(1e-12)))
         cost = expected_maximum(load, load_variance) / unit + self.price * missing
         return cost if forbidden is None else cost.masked_fill(forbidden, FORBIDDEN)
 

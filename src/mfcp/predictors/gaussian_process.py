@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.pool.effects import cluster_effects, task_effects
 from mfcp.predictors.forecast import Forecast, Forecaster, OutOfFold, TaskInputs, TrainingData
+from mfcp.predictors.square_root import square_root
 
 _FEW_TASKS = 30  # up to so many, a fit is repeated without each fold
 _UNKNOWN = 1e6  # noise variance of a label that is not there, in units of the labels' variance
@@ -119,7 +120,7 @@ class GaussianProcess(Forecaster):
         shared = every[0].kernel
         kernel = _Kernel.prior(len(every), int(shared.max()) + 1, X.shape[2])
         values = [value.requires_grad_() for value in kernel.values()]
-        optimizer = torch.optim.Adam(values, lr=self.lr)
+        optimizer = torch.optim.Adam(values, lr=self.lr, fused=True)
         for _ in range(self.steps):
             optimizer.zero_grad()
             diagonal = kernel.noise.exp()[:, shared, None] + noise + _JITTER
@@ -321,7 +322,7 @@ class _Processes(nn.Module):
 
 def _matern(square: Tensor) -> Tensor:
     """Matérn-5/2 of squared distances in lengths (Eq. (4.17) of [Rasmussen2006]_)."""
-    r = (5 * square.clamp_min(1e-12)).sqrt()
+    r = square_root(5 * square.clamp_min(1e-12))
     return torch.addcmul(1 + r, r, r, value=1 / 3) * (-r).exp()
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from mfcp.predictors.base import Predictor
+from mfcp.predictors.square_root import square_root
 
 Loss = Literal["time", "log_time"]
 
@@ -52,7 +53,7 @@ class Heads(nn.Module):
         log_t = torch.where(known, T.log(), 0.0)
         self.centre.copy_((log_t * weight).sum(-1) / count)
         variance = ((log_t - self.centre[..., None]) ** 2 * weight).sum(-1) / count
-        self.spread.copy_(variance.sqrt().clamp_min(1e-3))
+        self.spread.copy_(square_root(variance).clamp_min(1e-3))
         mean = (torch.where(known, A, 0.0) * weight).sum(-1) / count
         self.logit.copy_(torch.logit(mean.clamp(0.01, 0.99)))
 
@@ -108,7 +109,7 @@ def fit(
         gap = log_t - part.T.log() if loss == "log_time" else (log_t.exp() - part.T) / parts["train"].mean_time
         return part.mean(gap**2), part.mean((a - part.A) ** 2)
 
-    optimizer = torch.optim.AdamW(heads.parameters(), lr=training.lr, weight_decay=training.weight_decay)
+    optimizer = torch.optim.AdamW(heads.parameters(), lr=training.lr, weight_decay=training.weight_decay, fused=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.epochs)
     best = [] if validation is None else [Best(bank) for bank in (heads.time, heads.reliability)]
     seen = []

@@ -165,7 +165,7 @@ def train_network(settings: NetworkSettings, graphs: CoarseGraphs, seconds: Floa
     network.time_unit.fit(goal[learned.rows])
     network.total.fit(totals)
     totals = network.total(totals)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.steps)
     rng = np.random.default_rng(seed)
     size = min(settings.graphs, len(train))

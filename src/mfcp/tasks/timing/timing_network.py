@@ -107,7 +107,9 @@ def train_member(
         count = len(steps.graph)
         rounds = -(-count // settings.tasks)
         total = rounds * settings.epochs
-        optimizer = torch.optim.AdamW(network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+        optimizer = torch.optim.AdamW(
+            network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+        )
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: min(1.0, 10 * (step + 1) / total) * 0.5 * (1 + math.cos(math.pi * step / total))
         )
