@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -32,6 +33,12 @@ def desk(releases):
     own = RemoteDesk(Origin(folder=releases[0]), SETTINGS, token=False)
     yield own
     own.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_its_threads_share_one_arena(desk):
+    told = Path(f"/proc/{desk._process.pid}/environ").read_bytes().split(b"\0")
+    assert b"MALLOC_ARENA_MAX=1" in told
 
 
 def told_ready(desk):

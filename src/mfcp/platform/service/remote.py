@@ -133,6 +133,7 @@ class RemoteDesk:
         pairs = [context.Pipe() for _ in range(self._given[1].threads)]
         self._status, status = context.Pipe(duplex=False)
         theirs = [their for _, their in pairs]
+        os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # glibc would keep what a large request took, thread by thread
         self._process = context.Process(target=work, args=(*self._given, theirs, status), name="desk", daemon=True)
         self._process.start()
         for their in (*theirs, status):
