@@ -6,4 +6,5 @@ from mfcp.environment import same_instructions
 
 # dvc.lock holds for every machine, whatever its processor and however many: threads that share a sum give it an order.
 same_instructions()
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+for library in ("MKL", "OPENBLAS"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
