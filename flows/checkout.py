@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +14,7 @@ from pathlib import Path
 from flows import guard
 from mfcp.environment import OFF
 from mfcp.errors import MfcpError
-from mfcp.files import unwritable
+from mfcp.files import locked
 from mfcp.tracking import FLOW_RUN
 
 TAIL_LINES = 40
@@ -124,26 +122,14 @@ def only_one(root: Path, wait_s: float) -> Iterator[None]:
         MfcpError: another pipeline still runs here, or the checkout cannot be written.
     """
     path = root / ".dvc" / "tmp" / "pipeline.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+")
-    except OSError as error:
-        raise unwritable(path, error) from None
-    with file:
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    file.seek(0)
-                    holder = file.read().strip() or "unknown"
-                    raise MfcpError(
-                        f"{root}: another pipeline runs here (process {holder}); wait for it or raise lock_wait_s"
-                    ) from None
-                time.sleep(0.2)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked(path, wait_s=wait_s))
+        except BlockingIOError:
+            holder = path.read_text().strip() or "unknown"
+            raise MfcpError(
+                f"{root}: another pipeline runs here (process {holder}); wait for it or raise lock_wait_s"
+            ) from None
         with contextlib.suppress(OSError):  # a full disk: who waits is told of an unknown process
-            os.truncate(file.fileno(), 0)
-            os.write(file.fileno(), f"{os.getpid()}\n".encode())
+            path.write_text(f"{os.getpid()}\n")
         yield

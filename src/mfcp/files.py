@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.chmod(0o666 & ~umask)
             os.replace(temporary, path)
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise _unwritable(path, error) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         kind = UnwritableError if isinstance(error, UnwritableError) else DataError
         raise kind(str(error).replace(str(temporary), str(path))) from None
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise _unwritable(path, error) from None
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -159,9 +159,9 @@ def locked(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
     until = time.monotonic() + wait_s
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        file = path.open("a")  # what its holder has written stays
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise _unwritable(path, error) from None
     with file:
         while True:
             try:
@@ -174,8 +174,7 @@ def locked(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
         yield
 
 
-def unwritable(path: Path, error: OSError) -> UnwritableError:
-    """What a person is told where the system refuses to make or write a file or folder."""
+def _unwritable(path: Path, error: OSError) -> UnwritableError:
     return UnwritableError(f"{path}: cannot write ({error.strerror or error}); free space or choose another folder")
 
 
@@ -190,7 +189,7 @@ def output_folder(path: Path) -> Path:
         with tempfile.TemporaryFile(dir=path):
             return Path(path)
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise _unwritable(path, error) from None
 
 
 def folder_digest(path: Path) -> str:
