@@ -11,6 +11,7 @@ import pandas as pd
 
 from mfcp.data.log.tables import Tables
 from mfcp.data.pool.coverage import Coverage, refuse_thin
+from mfcp.data.pool.run_totals import totalled
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
 from mfcp.evaluation.compare import Summary, summarise
@@ -71,6 +72,7 @@ def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
     Raises:
         DataError: the log is too small for any comparison, or for what was asked for, naming every limit.
     """
+    tables = totalled(tables)
     refuse_thin(Coverage.of(tables), benchmark=True, where=plan.where)
     pool = build_pool(tables, plan.pool, seed=plan.seed)
     with progress("featurize", len(plan.featurize.seeds)) as advance:

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.pool.coverage import Coverage, refuse_thin
 from mfcp.data.pool.logged import logged_pool
-from mfcp.data.pool.run_totals import totals_of
+from mfcp.data.pool.run_totals import totalled, totals_of
 from mfcp.data.pool.splits import split_tasks
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError, MfcpError, SettingsError
@@ -94,6 +94,7 @@ def fit_release(
 def _fit(tables: Tables, settings: Settings, folder: Path, data: dict[str, Any], advance: Callable[[], Any]) -> Release:
     section: ReleaseSettings = settings.section("release")
     method = _method(settings, section)
+    tables = totalled(tables)
     refuse_thin(Coverage.of(tables), benchmark=False, where=str(data.get("name", "log")))
     pool = logged_pool(tables)
     split = _split(tables, pool, section)

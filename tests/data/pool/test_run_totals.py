@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
-from mfcp.data.pool.run_totals import RunTotals, TotalledLog, totals_of
+from mfcp.data.pool.run_totals import RunTotals, TotalledLog, totalled, totals_of
 from mfcp.data.pool.times import measure_cells, run_spread
 
 CLUSTERS, TASKS = ["a", "b", "c"], ["w", "x", "y", "z"]
@@ -120,6 +120,10 @@ def test_totals_are_sums_over_runs_in_one_table_and_in_parts(runs, tasks, sizes,
     for own in totals[1:]:
         added = added + own
     compare(TotalledLog(log, added), cells, sizes)
+    short = totalled(log)
+    assert set(short) == {"tasks", "clusters"}
+    assert totalled(short).totals is short.totals  # once, however often it is asked for
+    compare(short, cells, sizes)
     np.testing.assert_array_equal(added.first, whole.first)
     np.testing.assert_array_equal(added.last, whole.last)
     starts = [sorted(run["started_at"] for run in runs if run["task_id"] == t and run["started_at"]) for t in TASKS]

@@ -202,6 +202,12 @@ def totals_of(tables: Tables) -> RunTotals:
     return tables.totals if isinstance(tables, TotalledLog) else RunTotals.of(tables, tables["runs"])
 
 
+def totalled(tables: Tables) -> TotalledLog:
+    """The same log with the totals of its runs in place of them, for who asks for them more than once."""
+    others = {name: table for name, table in tables.items() if name != "runs"}
+    return TotalledLog(others, totals_of(tables))
+
+
 def pair_index(tables: Tables, frame: pd.DataFrame) -> tuple[Ints, Ints]:
     """Positions (cluster, task) in their tables of every row of `frame`."""
     import pandas as pd
