@@ -21,7 +21,7 @@ Times = NDArray[np.datetime64]
 
 @dataclass(frozen=True)
 class Values:
-    """The known ones of some numbers a run, by pair; M clusters, n tasks.
+    """Count, sum and spread of a number that runs may tell, for every pair; M clusters, n tasks.
 
     Attributes:
         count: (M, n) how many.
