@@ -37,6 +37,7 @@ LAYERS = {
     "mfcp.matching": (
         {"problem", "normal"},
         {"bounds", "kernels", "regret", "speedup"},
+        {"ties"},
         {"integer", "large", "relaxed"},
         {"decomposition", "reference"},
         {"engines"},

@@ -13,6 +13,11 @@ from mfcp.evaluation.metrics import Reference, round_metrics
 from mfcp.methods.base import Method, Trained
 from mfcp.methods.pretrain import pretrain
 
+NO_BETTER = {"task_agnostic": "TAM tells no task from another"} | dict.fromkeys(
+    ("as_printed", "two_stage_rounded", "two_stage_rounded_upper_bound"),
+    "plans of Algorithm 1 as printed, rounded, are no better than plans at random: benchmarks/printed.py",
+)
+
 pytestmark = pytest.mark.xdist_group("contract")  # one worker makes what they share
 
 
@@ -54,6 +59,8 @@ class TestContract:
         assert back.method == trained[label].method
 
     def test_it_beats_random_plans(self, setting, trained, label):
+        if label in NO_BETTER:
+            pytest.skip(NO_BETTER[label])
         reference = Reference.of(setting, 100)
         rng = np.random.default_rng(0)
         random = (rng.random(reference.truth.T.shape) * reference.truth.allowed).argmax(axis=1)

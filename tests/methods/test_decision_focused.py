@@ -7,7 +7,6 @@ import torch
 from methods.plan_costs import problems, tensors
 
 from mfcp.matching.relaxed.objective import relaxed_objective
-from mfcp.methods import decision_focused
 from mfcp.methods.base import FinetuneSettings, Method
 from mfcp.methods.decision_focused import DecisionFocused
 from mfcp.methods.finetuned import TrainingRounds
@@ -59,7 +58,7 @@ def test_true_others_leave_one_cluster_predicted_in_each_round():
     T, A, costs = tensors(problems(rounds=4, masked=True))
     level, optimum, nothing = torch.rand(1, 4), torch.rand(1, 4), torch.zeros(1)
     rounds = TrainingRounds(2 * T, A / 2, T, A, costs.allowed, level, optimum, nothing, nothing)
-    found = decision_focused._one_predicted(rounds)
+    found = rounds.one_predicted()
     assert found.T_hat.shape == (1, 12, 3, 4)
     for r in range(4):
         for i in range(3):

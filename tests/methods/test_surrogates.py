@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from mfcp.matching.integer.enumeration import all_plans, plan_values
 from mfcp.matching.planning import solve_or_fall_back
-from mfcp.matching.problem import MatchingProblem
+from mfcp.matching.problem import MatchingProblem, reliability
 from mfcp.methods.surrogates import FORBIDDEN, Choice, ExpectedCosts, PlanCosts, PlanLoss
 from mfcp.rules.base import Belief, Rule
 
@@ -42,11 +42,15 @@ class TestPlanCosts:
         assert torch.autograd.gradcheck(costs, (T.requires_grad_(), A.requires_grad_()), eps=1e-7, atol=1e-5)
 
     def test_the_best_of_them_is_the_plan_of_the_rule(self):
-        """What is trained through is what is deployed."""
+        """What is trained through is what is deployed, of equal plans the more reliable."""
         problem = problems(rounds=40, seed=3)
         T, A, costs = tensors(problem)
-        plans = all_plans(problem.clusters, problem.tasks)[0][costs(T, A)[0].argmin(-1).numpy()]
-        np.testing.assert_array_equal(plans, Rule.parse("priced").plan(belief(problem), parameter=0.0, price=PRICE))
+        own = costs(T, A)[0].numpy()
+        first = all_plans(problem.clusters, problem.tasks)[0][own.argmin(-1)]
+        plan = Rule.parse("priced").plan(belief(problem), parameter=0.0, price=PRICE)
+        index = plan @ problem.clusters ** np.arange(problem.tasks)[::-1]
+        np.testing.assert_allclose(np.take_along_axis(own, index[:, None], 1)[:, 0], own.min(-1), rtol=1e-9)
+        assert (reliability(plan, problem.A) >= reliability(first, problem.A) - 1e-12).all()
 
 
 class TestExpectedCosts:

@@ -5,6 +5,13 @@ import numpy as np
 from mfcp.rules.base import Belief
 
 
+def certain(T, A, gamma, *, allowed=None, log_sd=None) -> Belief:
+    """A belief of given predictions, without spread but for that of log time."""
+    none = np.zeros(T.shape[1])
+    spread = none if log_sd is None else log_sd
+    return Belief.of(T, A, log_sd=spread, own_sd=spread, a_sd=none, gamma=gamma, allowed=allowed)
+
+
 def belief(rounds=12, clusters=3, tasks=4, seed=0, log_sd=0.3, own_sd=None, a_sd=0.04, gamma=0.85) -> Belief:
     rng = np.random.default_rng(seed)
     shape = (rounds, clusters, tasks)

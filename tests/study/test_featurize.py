@@ -104,3 +104,7 @@ def test_held_out_families_are_in_no_split_or_are_the_test(log):
     assert (on_them.split == PARTS["test"]).tolist() == [held.tolist()] * 2
     assert sorted(np.unique(without.split[:, ~held])) == [0, 1, 2]
     assert sorted(np.unique(on_them.split[:, ~held])) == [0, 1]
+    drawn = featurize(tables_, pool, rules.model_copy(update={"tests_on": "held_out", "draw": 1}))
+    assert (drawn.split[:, held] == -1).all()  # what is held out for good is in no other draw, not even to learn from
+    assert (drawn.split == PARTS["test"]).sum() == 2 * held.sum()
+    assert sorted(np.unique(drawn.split)) == [-1, 0, 1, 2]

@@ -16,6 +16,7 @@ from mfcp.matching.integer.enumeration import all_plans
 from mfcp.matching.normal import expected_maximum, expected_shortfall
 from mfcp.matching.planning import FALLBACK_PRICE, QUICK_TASKS, quick, solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, MatchingProblem
+from mfcp.matching.ties import preferred, settled, total_time
 
 _CHUNK = 1_000_000  # (rounds, plans) entries worked on at once
 _FEW = 5000  # plans up to which all are looked at; that takes as long as the search
@@ -171,7 +172,8 @@ def _best_of_all(moments: Moments, unit: Floats, price: float, quantile: float |
             meets = (short <= SLACK) & np.isfinite(span)
             held[part] = meets.any(axis=1)
             cost = np.where(meets.any(axis=1, keepdims=True), np.where(meets, span, np.inf), cost)
-        best[part] = cost.argmin(axis=1)
+        reached = totals[2].sum(axis=1) / plans.shape[1]
+        best[part] = preferred(cost, reached, total_time(rounds.point(), plans))
         least[part] = np.take_along_axis(cost, best[part, None], axis=1)[:, 0]
     return plans[best], least, held
 
@@ -221,6 +223,8 @@ def _improved(
         improve_range(*given, asked, charge, kicks, first, last, plan, cost, held)
 
     over_rounds(work, B, 100 * M * N)
+    if not (moments.time_variance.any() or moments.reliability_variance.any()):
+        plan = settled(moments.point(), plan)  # else E[max] feels the load of every cluster, and no two plans are equal
     return plan, cost, held
 
 

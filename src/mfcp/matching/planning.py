@@ -14,6 +14,7 @@ from mfcp.errors import SolverError
 from mfcp.matching.engines.base import Engine
 from mfcp.matching.integer.enumeration import few_plans
 from mfcp.matching.problem import MatchingProblem, Solution, makespan, objective_value, violations
+from mfcp.matching.ties import settled
 from mfcp.registry import import_members
 
 PROVEN = 1e-6  # relative gap at which a plan counts as optimal: what HiGHS proves
@@ -34,7 +35,8 @@ def solve(
 ) -> Solution:
     """The best plan of every round that the engine finds, with a certified bound.
 
-    Eq. (2) of [Huo2025]_.
+    Eq. (2) of [Huo2025]_. Of plans of equal objective the most reliable is taken, of these the shortest in total
+    (`mfcp.matching.ties`): by all plans where they are few, else by moves and swaps of the engine's plan.
 
     Args:
         problem: one round (M, N) or a batch (..., M, N).
@@ -60,11 +62,12 @@ def solve(
     chosen = Engine.parse(engine).resolve(flat, prices, time_limit)
     chosen.refuse(flat, prices)
     found = chosen.match(flat, price=prices, time_limit=time_limit, start=start)
-    planned = found.assignment[:, 0] >= 0
+    planned, assignment = found.assignment[:, 0] >= 0, found.assignment.copy()
     span, value = np.full(len(planned), np.inf), np.full(len(planned), np.inf)
     if planned.any():
         which = flat if planned.all() else flat.take(planned)
-        plans = found.assignment[planned]
+        plans = assignment[planned] if chosen.breaks_ties else settled(which, assignment[planned])
+        assignment[planned] = plans
         _verify(which, plans, chosen.name, soft=prices is not None)
         span[planned] = makespan(plans, which.T, which.zeta, which.backlog)
         value[planned] = objective_value(which, plans, None if prices is None else prices[planned])
@@ -72,7 +75,7 @@ def solve(
     bounded = planned & np.isfinite(found.bound)
     status[bounded] = np.where(value[bounded] <= found.bound[bounded] * (1.0 + PROVEN), "optimal", "feasible")
     return Solution(
-        assignment=found.assignment.reshape(*batch, problem.tasks),
+        assignment=assignment.reshape(*batch, problem.tasks),
         makespan=span.reshape(batch),
         lower_bound=np.minimum(found.bound, value).reshape(batch),
         status=status.reshape(batch),

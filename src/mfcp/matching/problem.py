@@ -20,6 +20,7 @@ from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.errors import DataError, InfeasibleError
 
 SLACK = 1e-9  # of mean reliability, and of any limit or deadline, may be missed: rounding of the sums, nothing more
+EQUAL = 1e-12  # relative difference of two costs or times, and difference of two reliabilities, that is rounding
 _CONSTRAINTS = ("allowed", "reliability", "deadline")  # what `violations` names besides the capacities
 
 

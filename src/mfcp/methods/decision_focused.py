@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -55,7 +54,7 @@ class DecisionFocused(Finetuned):
         are counted, and carry a zero gradient.
         """
         if self.others == "labels":
-            rounds = _one_predicted(rounds)
+            rounds = rounds.one_predicted()
         unit = balanced_makespan(rounds.T_hat.detach(), rounds.allowed)[..., None, None]
         hard = Shortfall(setting.price, _HARD) if self.penalty == "hard" else None
         solution = relaxed_solution(
@@ -86,17 +85,3 @@ class DecisionFocused(Finetuned):
             return span + setting.price * (-g).clamp_min(0.0)
         least = self.lam / max(setting.price, self.lam)  # lam / least = price; a barrier never ends above g = 1
         return span - self.lam * (g.clamp_min(least).log() + (g - least).clamp_max(0.0) / least)
-
-
-def _one_predicted(rounds: TrainingRounds) -> TrainingRounds:
-    """M rounds for each one: in the i-th, cluster i has its predictions and all others have their labels."""
-    M = rounds.T.shape[2]
-    own = torch.eye(M, dtype=torch.bool)[:, :, None]
-
-    def mixed(predicted: Tensor, label: Tensor) -> Tensor:
-        return torch.where(own, predicted[:, :, None], label[:, :, None]).flatten(1, 2)
-
-    repeated = {
-        name: getattr(rounds, name).repeat_interleave(M, dim=1) for name in ("T", "A", "allowed", "gamma", "fastest")
-    }
-    return replace(rounds, T_hat=mixed(rounds.T_hat, rounds.T), A_hat=mixed(rounds.A_hat, rounds.A), **repeated)

@@ -68,6 +68,18 @@ class TrainingRounds:
         log_sd, a_sd = (torch.as_tensor(x)[:, None, :, None] for x in (time_sd, calibration.a_sd))
         return TrainingRounds(T_hat, A_hat, T, A, allowed, gamma, torch.as_tensor(fastest), log_sd, a_sd)
 
+    def one_predicted(self) -> TrainingRounds:
+        """M rounds for each one: in the i-th, cluster i has its predictions and all others have their labels."""
+        M = self.T.shape[2]
+        own = torch.eye(M, dtype=torch.bool)[:, :, None]
+
+        def mixed(predicted: Tensor, label: Tensor) -> Tensor:
+            return torch.where(own, predicted[:, :, None], label[:, :, None]).flatten(1, 2)
+
+        names = ("T", "A", "allowed", "gamma", "fastest")
+        repeated = {name: getattr(self, name).repeat_interleave(M, dim=1) for name in names}
+        return replace(self, T_hat=mixed(self.T_hat, self.T), A_hat=mixed(self.A_hat, self.A), **repeated)
+
 
 class Finetuned(Method):
     """Go on from the pretrained heads, down the gradient of a loss of the decision (`decision_loss`).

@@ -23,9 +23,10 @@ class UpperBound(Rule):
 
     def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
         """See `Rule.plan`; the parameter is kappa."""
-        bounded = replace(
-            belief,
-            T=belief.T * np.exp(parameter * belief.log_sd),
-            A=np.clip(belief.A - parameter * belief.a_sd, 0.0, 1.0),
-        )
-        return solve_or_fall_back(bounded.problem(margin=margin)).assignment
+        return solve_or_fall_back(bounded(belief, parameter).problem(margin=margin)).assignment
+
+
+def bounded(belief: Belief, kappa: float) -> Belief:
+    """The belief with its bounds, so many deviations away, in the place of the predictions."""
+    times = belief.T * np.exp(kappa * belief.log_sd)
+    return replace(belief, T=times, A=np.clip(belief.A - kappa * belief.a_sd, 0.0, 1.0))

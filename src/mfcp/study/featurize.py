@@ -45,6 +45,8 @@ class FeaturizeSettings(BaseModel):
     train: float = Field(0.6, gt=0, lt=1, description="share of training tasks")
     validation: float = Field(0.15, gt=0, lt=1, description="share of validation tasks; the rest are test tasks")
     held_out: float = Field(0.0, ge=0, lt=1, description="share of families that no split has")
+    held_out_names: tuple[str, ...] = Field((), description="families that are held out instead of a share")
+    draw: int = Field(0, ge=0, description="tests_on held_out: 0 tests on these, another number on as many others")
     tests_on: Literal["split", "held_out"] = Field(
         "split", description="test tasks: of each split, or the families held out from all of them"
     )
@@ -119,11 +121,14 @@ def _split(pool: TaskPool, seed: int, settings: FeaturizeSettings) -> Ints:
     shares = (settings.train, settings.validation, 1 - settings.train - settings.validation)
     if not settings.held_out:
         return split_tasks(pool, seed, shares).astype(np.int64)
-    held = held_out_tasks(pool, settings.held_out)
+    held = held_out_tasks(pool, settings.held_out, settings.held_out_names)
     on_held = settings.tests_on == "held_out"
-    part = np.full(len(pool.task_id), PARTS["test"] if on_held else -1)
+    test = held_out_tasks(pool, settings.held_out, settings.held_out_names, draw=settings.draw) if on_held else held
+    part = np.full(len(pool.task_id), -1)
     own = tuple(share / sum(shares[:2]) for share in shares[:2]) if on_held else shares
-    part[~held] = split_tasks(pool.select(tasks=~held), seed, own)
+    part[~held & ~test] = split_tasks(pool.select(tasks=~held & ~test), seed, own)
+    if on_held:
+        part[test] = PARTS["test"]
     return part
 
 

@@ -140,6 +140,19 @@ def test_held_out_families_are_whole_and_the_same_whatever_else_a_log_has():
     assert (held_out_tasks(fewer, 0.2) == held[:60]).all()
 
 
+def test_draws_are_of_other_families_than_those_held_out_for_good():
+    pool = pool_of([f"f{k % 30}" for k in range(90)])
+    names = ("f3", "f4", "f11", "no such family")
+    good = held_out_tasks(pool, 0.2, names)
+    assert set(pool.family[good]) == set(names[:3])
+    drawn = [held_out_tasks(pool, 0.2, names, draw=k) for k in range(1, 8)]
+    for own in drawn:
+        assert len(set(pool.family[own])) == 6
+        assert not (own & good).any()
+    assert len({own.tobytes() for own in drawn}) == 7
+    assert np.any(drawn, axis=0).sum() > 60  # seven draws of a fifth reach most of the others
+
+
 def test_settings_of_many_clusters_are_drawn_without_listing_all():
     allowed = np.ones((300, 10), bool)
     drawn = draw_settings(pool_of(["f"] * 10, allowed), 3, 3, 0)

@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,16 +85,31 @@ def split_groups(pool: TaskPool) -> Texts:
     return pool.source_task
 
 
-def held_out_tasks(pool: TaskPool, share: float) -> Bools:
-    """(n,) tasks of so large a share of the groups that a split keeps together, at least one; for every seed the same.
+def held_out_tasks(pool: TaskPool, share: float, names: Sequence[str] = (), *, draw: int = 0) -> Bools:
+    """(n,) tasks of groups that a split keeps together and that are held out; for every seed the same.
 
     Groups are in the order of a hash of their names. So a log that grows keeps most of what it held out.
+
+    Args:
+        pool: tasks with their family.
+        share: of the groups, at least one.
+        names: groups that are held out instead, for good.
+        draw: 0 for these; any other number draws the share among all other groups.
     """
     group = split_groups(pool)
-    names = np.unique(group)
-    order = np.argsort([hashlib.sha256(str(name).encode()).hexdigest() for name in names], kind="stable")
-    held: Bools = np.isin(group, names[order][: max(1, round(share * len(names)))])
+    known = np.unique(group)
+    count = max(1, round(share * len(known)))
+    for_good = known[np.isin(known, list(names))] if names else _hashed(known, "")[:count]
+    drawn = for_good if draw == 0 else _hashed(known[~np.isin(known, for_good)], f"{draw} ")[:count]
+    held: Bools = np.isin(group, drawn)
     return held
+
+
+def _hashed(names: Texts, salt: str) -> Texts:
+    """Names in the order of their hashes."""
+    order = np.argsort([hashlib.sha256(f"{salt}{name}".encode()).hexdigest() for name in names], kind="stable")
+    result: Texts = names[order]
+    return result
 
 
 def draw_settings(

@@ -40,6 +40,7 @@ class Engine(Registered):
 
     takes_price: ClassVar[bool] = False  # a price of shortfall instead of the constraint
     takes_zeta: ClassVar[bool] = False  # parallel execution
+    breaks_ties: ClassVar[bool] = False  # by `ties.preferred` among all plans; else `solve` does by moves and swaps
     takes_extended: ClassVar[bool] = False  # backlog, capacities, deadlines, other objectives than the makespan
 
     def resolve(self, problem: MatchingProblem, price: Floats | None, time_limit: float) -> Engine:

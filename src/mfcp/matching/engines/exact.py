@@ -21,6 +21,7 @@ class Enumerate(Engine):
     """Looks at every plan, batched over rounds."""
 
     name: ClassVar[str] = "enumerate"
+    breaks_ties: ClassVar[bool] = True
     takes_price: ClassVar[bool] = True
     takes_zeta: ClassVar[bool] = True
     takes_extended: ClassVar[bool] = True

@@ -15,6 +15,7 @@ import numpy as np
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.errors import SettingsError
 from mfcp.matching.problem import SLACK, MatchingProblem
+from mfcp.matching.ties import preferred, total_time
 
 ENUMERATE_AT_MOST = 60_000  # plans; above it HiGHS is faster than a pass over all of them
 _CHUNK = 4_000_000  # entries of one (rounds, plans) block: 32 MB
@@ -99,7 +100,7 @@ def _late(problem: MatchingProblem, times: Floats, load: Floats, i: int) -> Bool
 
 
 def enumerate_plans(problem: MatchingProblem, prices: Floats | None) -> tuple[Ints, Floats]:
-    """Best plan (B, N) and its value (B,) of every round; -1 and inf where there is none."""
+    """Best plan (B, N) and its value (B,) of every round; -1 and inf where there is none; ties as `ties` has them."""
     plans, _ = all_plans(problem.clusters, problem.tasks)
     rounds = len(problem.T)
     best = np.zeros(rounds, np.int64)
@@ -111,7 +112,7 @@ def enumerate_plans(problem: MatchingProblem, prices: Floats | None) -> tuple[In
         worth, mean = plan_values(sub)
         short = np.maximum(sub.gamma[:, None] - mean, 0.0)
         cost = np.where(short <= SLACK, worth, np.inf) if prices is None else worth + prices[part, None] * short
-        best[part] = cost.argmin(axis=1)
+        best[part] = preferred(cost, mean, total_time(sub, plans))
         value[part] = np.take_along_axis(cost, best[part, None], axis=1)[:, 0]
     found = np.isfinite(value)
     return np.where(found[:, None], plans[best], -1), value

@@ -14,7 +14,7 @@ Constraints = namedtuple("Constraints", ["cost", "backlog", "zeta", "deadline", 
 
 
 @kernel
-def _occupied(constraints, i, count, seconds):
+def occupied(constraints, i, count, seconds):
     """Busy seconds of cluster i with tasks of these summed seconds, `count` of them."""
     return seconds * constraints.zeta[i, count] if len(constraints.zeta) else seconds
 
@@ -59,15 +59,15 @@ def construct(times, reliabilities, order, weights, price, constraints, slack, p
         for i in range(M):
             if times[j, i] == np.inf:
                 continue
-            occupied = _occupied(constraints, i, count[i] + 1, summed[i] + times[j, i])
-            end = constraints.backlog[i] + occupied
+            busy_for = occupied(constraints, i, count[i] + 1, summed[i] + times[j, i])
+            end = constraints.backlog[i] + busy_for
             if dated:
                 due = min(deadline[j], soonest[i]) if together else deadline[j]
                 if end > due * (1.0 + slack):
                     continue
             if not _fits(constraints, i, j, used, slack):
                 continue
-            score = weights[0] * end + weights[1] * (occupied - busy[i]) - price * reliabilities[j, i]
+            score = weights[0] * end + weights[1] * (busy_for - busy[i]) - price * reliabilities[j, i]
             if priced:
                 score += weights[2] * cost[j, i]
             if score < least or best < 0:
@@ -77,7 +77,7 @@ def construct(times, reliabilities, order, weights, price, constraints, slack, p
             return False
         summed[best] += times[j, best]
         count[best] += 1
-        busy[best] = _occupied(constraints, best, count[best], summed[best])
+        busy[best] = occupied(constraints, best, count[best], summed[best])
         if dated:
             soonest[best] = min(soonest[best], deadline[j])
         for r in range(len(use)):

@@ -1,0 +1,139 @@
+# mypy: allow-untyped-defs, allow-untyped-decorators
+"""Plans of equal cost that are more reliable, or as reliable and shorter in total: moves and swaps, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mfcp.compiling import kernel
+from mfcp.matching.kernels.list_schedule import Constraints, occupied
+from mfcp.matching.problem import EQUAL
+
+_SWEEPS = 50
+
+
+@kernel
+def _end(constraints, i, count, seconds):
+    """When cluster i is done; one without a task keeps nobody waiting."""
+    return constraints.backlog[i] + occupied(constraints, i, count, seconds) if count > 0 else 0.0
+
+
+@kernel
+def _price_of(constraints, weights, j, i):
+    """What task j on cluster i adds to the weighted cost."""
+    return weights[2] * constraints.cost[j, i] if len(constraints.cost) else 0.0
+
+
+@kernel
+def _room(constraints, used, i, j, out, slack):
+    """Whether cluster i has room for task j once task `out` (-1: none) is gone."""
+    for r in range(len(constraints.use)):
+        leaves = constraints.use[r, out, i] if out >= 0 else 0.0
+        if used[r, i] - leaves + constraints.use[r, j, i] > constraints.limit[r, i] * (1.0 + slack):
+            return False
+    return True
+
+
+@kernel
+def _better(gain, saved, dearer, value, total):
+    """Whether a change is preferred: no dearer, and more reliable, or as reliable and shorter in total."""
+    if dearer > EQUAL * value:
+        return False
+    return gain > EQUAL or (gain >= -EQUAL and saved > EQUAL * total)
+
+
+@kernel
+def _occupy(constraints, i, j, sign, used):
+    for r in range(len(constraints.use)):
+        used[r, i] += sign * constraints.use[r, j, i]
+
+
+@kernel
+def settle_rounds(times, reliabilities, weights, constraints, slack, swaps, plans):
+    """Change plans (B, N) that hold in place, while a move or a swap is preferred.
+
+    Args:
+        times, reliabilities: (B, N, M), times inf where not allowed.
+        weights: (3,) of the objective: makespan, busy seconds, cost.
+        constraints: as of `list_schedule.construct`, but cost (B, N, M), or (B, 0, 0), backlog (B, M), use (B, R, N, M)
+            and limit (B, R, M); there are no deadlines.
+        slack: share of a limit that may be missed.
+        swaps: whether pairs of tasks are exchanged as well.
+        plans: (B, N).
+    """
+    c = constraints
+    for b in range(len(plans)):
+        own = Constraints(c.cost[b], c.backlog[b], c.zeta, c.deadline, c.use[b], c.limit[b])
+        _settle(times[b], reliabilities[b], weights, own, slack, swaps, plans[b])
+
+
+# Over 60 lines: moves and swaps share the state of a plan, and splitting them would pass a dozen values back and forth.
+@kernel
+def _settle(times, reliabilities, weights, constraints, slack, swaps, plan):
+    """`settle_rounds` for one round."""
+    N, M = times.shape
+    load, count, used = np.zeros(M), np.zeros(M, np.int64), np.zeros((len(constraints.use), M))
+    for j in range(N):
+        load[plan[j]] += times[j, plan[j]]
+        count[plan[j]] += 1
+        _occupy(constraints, plan[j], j, 1.0, used)
+    span, total, value = 0.0, 0.0, 0.0
+    for i in range(M):
+        span = max(span, _end(constraints, i, count[i], load[i]))
+        total += occupied(constraints, i, count[i], load[i])
+    for j in range(N):
+        value += _price_of(constraints, weights, j, plan[j])
+    value += weights[0] * span + weights[1] * total
+    most = span * (1.0 + EQUAL)
+    if weights[0] == 0.0:
+        most = np.inf
+    for _ in range(_SWEEPS):
+        changed = False
+        for j in range(N):
+            for k in range(M):
+                i = plan[j]
+                gain = reliabilities[j, k] - reliabilities[j, i]
+                if k == i or gain < -EQUAL or times[j, k] == np.inf:
+                    continue
+                one, two = load[i] - times[j, i], load[k] + times[j, k]
+                if _end(constraints, k, count[k] + 1, two) > most or _end(constraints, i, count[i] - 1, one) > most:
+                    continue
+                before = occupied(constraints, i, count[i], load[i]) + occupied(constraints, k, count[k], load[k])
+                after = occupied(constraints, i, count[i] - 1, one) + occupied(constraints, k, count[k] + 1, two)
+                dearer = _price_of(constraints, weights, j, k) - _price_of(constraints, weights, j, i)
+                dearer += weights[1] * (after - before)
+                if not _better(gain, before - after, dearer, value, total):
+                    continue
+                if not _room(constraints, used, k, j, -1, slack):
+                    continue
+                load[i], load[k], count[i], count[k] = one, two, count[i] - 1, count[k] + 1
+                _occupy(constraints, i, j, -1.0, used)
+                _occupy(constraints, k, j, 1.0, used)
+                plan[j], changed = k, True
+        for j in range(N if swaps else 0):
+            for other in range(j + 1, N):
+                i, k = plan[j], plan[other]
+                if i == k or times[j, k] == np.inf or times[other, i] == np.inf:
+                    continue
+                gain = reliabilities[j, k] + reliabilities[other, i] - reliabilities[j, i] - reliabilities[other, k]
+                if gain < -EQUAL:
+                    continue
+                one, two = load[i] - times[j, i] + times[other, i], load[k] - times[other, k] + times[j, k]
+                if _end(constraints, k, count[k], two) > most or _end(constraints, i, count[i], one) > most:
+                    continue
+                before = occupied(constraints, i, count[i], load[i]) + occupied(constraints, k, count[k], load[k])
+                after = occupied(constraints, i, count[i], one) + occupied(constraints, k, count[k], two)
+                dearer = _price_of(constraints, weights, j, k) + _price_of(constraints, weights, other, i)
+                dearer -= _price_of(constraints, weights, j, i) + _price_of(constraints, weights, other, k)
+                dearer += weights[1] * (after - before)
+                if not _better(gain, before - after, dearer, value, total):
+                    continue
+                if not (_room(constraints, used, k, j, other, slack) and _room(constraints, used, i, other, j, slack)):
+                    continue
+                load[i], load[k] = one, two
+                for cluster, gone, come in ((i, j, other), (k, other, j)):
+                    _occupy(constraints, cluster, gone, -1.0, used)
+                    _occupy(constraints, cluster, come, 1.0, used)
+                plan[j], plan[other], changed = k, i, True
+        if not changed:
+            return
