@@ -59,7 +59,7 @@ def test_without_other_margins_there_is_none():
 
 def test_methods_are_brought_to_the_level_of_the_baseline():
     register_members()
-    setting = solved_setting(toy_study(), "A", RoundSettings(tasks=3, validation_rounds=40), price=4.0)
+    setting = solved_setting(toy_study(), "A", RoundSettings(tasks=3, validation_rounds=150), price=4.0)
     base = pretrain(setting, PretrainSettings(predictor=Linear(), training=HeadTraining(epochs=20)))
     rows = {"tsm": {"kind": "two_stage", "loss": "time"}, "bold": {"kind": "two_stage", "rule": "priced"}}
     trained = {label: Method.parse(row).fit(setting, base, FinetuneSettings()) for label, row in rows.items()}
