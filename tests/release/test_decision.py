@@ -68,9 +68,9 @@ def test_a_gamma_out_of_reach_is_said_and_every_task_still_has_a_cluster(release
 @pytest.mark.parametrize("engine", ["auto", "dual"])
 def test_a_backlog_counts_on_the_clusters_that_get_tasks(release, engine):
     tables = unseen(6)
-    free = decide(release, tables, engine=engine)
+    free = decide(release, tables, gamma=0.8, engine=engine)
     busiest = max(CLUSTERS, key=free.cluster_id.count)
-    busy = decide(release, tables, engine=engine, backlog={busiest: 10 * free.makespan})
+    busy = decide(release, tables, gamma=0.8, engine=engine, backlog={busiest: 10 * free.makespan})
     assert busiest not in busy.cluster_id
     assert busy.makespan < 10 * free.makespan
     some = decide(release, tables, engine=engine, backlog=dict.fromkeys(CLUSTERS, 100.0))
