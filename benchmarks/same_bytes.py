@@ -23,11 +23,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 from rich.table import Table
 
+from mfcp.border.bounds import Limits
+from mfcp.border.yaml_text import read_yaml
 from mfcp.environment import SAME
+from mfcp.errors import DataError
 from mfcp.threads import cores
 
 STAGES = ("ingest", "validate", "featurize", "pretrain", "finetune@tsm", "finetune@mfcp_ad", "evaluate", "release")
@@ -48,6 +50,19 @@ def digest(path: Path) -> str:
     listed = [{"md5": digest(file), "relpath": file.relative_to(path).as_posix()} for file in files]
     text = json.dumps(sorted(listed, key=lambda entry: entry["relpath"]), sort_keys=True)
     return f"{hashlib.md5(text.encode()).hexdigest()}.dir"
+
+
+def locked_stages(path: Path) -> dict[str, Any]:
+    """The stages of a lock.
+
+    Raises:
+        DataError: no such file, or one that lacks a stage.
+    """
+    content = read_yaml(path, Limits(), expected="what `dvc repro` writes")
+    stages = content.get("stages") if isinstance(content, dict) else None
+    if not isinstance(stages, dict) or not all(isinstance(stages.get(name), dict) for name in STAGES):
+        raise DataError(f"{path}: expected the stages {', '.join(STAGES)}")
+    return stages
 
 
 def run(stage: dict[str, Any], prefix: list[str], variables: dict[str, str]) -> tuple[list[str], float]:
@@ -84,7 +99,11 @@ def main() -> int:
     options = parser.parse_args()
     if options.cpu and not options.qemu:
         parser.error("--cpu: no qemu-x86_64 here; install qemu-user, or give --qemu PATH")
-    locked = yaml.safe_load(Path("dvc.lock").read_text())["stages"]
+    try:
+        locked = locked_stages(Path("dvc.lock"))
+    except DataError as error:
+        print(f"error: {error}; run `make run`", file=sys.stderr)
+        return 1
     made = [out["path"] for name in STAGES for out in locked[name]["outs"]]
     if missing := [path for path in made if not Path(path).exists()]:
         print(f"skipped: no {missing[0]}; `make run` makes it")
