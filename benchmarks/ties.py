@@ -48,7 +48,8 @@ def costs(problem: MatchingProblem, price: float | None) -> Floats:
     if price is not None:
         return value + price * solve_or_fall_back(problem).makespan[:, None] * short
     hard = np.where(short <= SLACK, value, np.inf)
-    fallback = value + 1e6 * value.max() * short  # where gamma is out of reach: the most reliable plan
+    most = np.where(np.isfinite(value), value, 0.0).max()
+    fallback = value + 1e6 * most * short  # where gamma is out of reach: the most reliable plan
     return np.where(np.isfinite(hard).any(axis=1, keepdims=True), hard, fallback)
 
 

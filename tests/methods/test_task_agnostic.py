@@ -1,5 +1,7 @@
 """TAM: one time and one reliability per cluster, the means over training tasks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from methods.rows import FINETUNE
@@ -16,3 +18,14 @@ def test_every_task_takes_the_means_of_the_training_tasks(setting, base):
             own = setting.mask("train")[s, i]
             np.testing.assert_allclose(T[s, i], setting.T[i, own].mean(), rtol=1e-9)
             np.testing.assert_allclose(A[s, i], setting.A[i, own].mean(), rtol=1e-6)
+
+
+def test_a_cluster_that_has_run_no_training_task_is_like_the_others(setting, base):
+    allowed = setting.allowed.copy()
+    allowed[2, (setting.split == 0).any(axis=0)] = False
+    thin = replace(setting, allowed=allowed)
+    model = Method.parse("task_agnostic").fit(thin, base, FINETUNE)
+    T, _ = model.predict(thin)
+    known = thin.mask("train")[0]
+    np.testing.assert_allclose(T[0, 2], setting.T[known].mean(), rtol=1e-9)
+    assert model.plan(thin, thin.rounds("test", 5)).min() >= 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mfcp.arrays import Floats, Ints
 from mfcp.matching.problem import EQUAL, SLACK, MatchingProblem, busy
@@ -34,15 +35,26 @@ def preferred(cost: Floats, mean: Floats, total: Callable[[Ints, Ints], Floats])
         return best
     row, plan = np.nonzero(equal[several])
     row = several[row]
-    for worth, near in ((mean[row, plan], 0.0), (None, EQUAL)):
-        worth = -total(row, plan) if worth is None else worth
-        start = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
-        most = np.repeat(np.maximum.reduceat(worth, start), np.diff(np.r_[start, len(row)]))
-        kept = worth >= most - (near * np.abs(most) if near else EQUAL)
-        row, plan = row[kept], plan[kept]
-    first = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
+    row, plan = _largest(row, plan, mean[row, plan], EQUAL)
+    time = total(row, plan)
+    row, plan = _largest(row, plan, -time, EQUAL * time)
+    first = _starts(row)
     best[row[first]] = plan[first]
     return best
+
+
+def _largest(row: Ints, plan: Ints, worth: Floats, near: ArrayLike) -> tuple[Ints, Ints]:
+    """Those of some plans (K,), sorted by their round, that are worth no less than the best of their round, or near."""
+    start = _starts(row)
+    most = np.repeat(np.maximum.reduceat(worth, start), np.diff(np.append(start, len(row))))
+    kept = worth >= most - near
+    return row[kept], plan[kept]
+
+
+def _starts(row: Ints) -> Ints:
+    """Places in a sorted array at which another value begins."""
+    result: Ints = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
+    return result
 
 
 def total_time(problem: MatchingProblem, plans: Ints) -> Callable[[Ints, Ints], Floats]:
@@ -81,9 +93,7 @@ def settled(problem: MatchingProblem, plans: Ints) -> Ints:
     )
     own = np.array([weights.makespan, weights.total_time, weights.cost], np.float64)
     result = np.ascontiguousarray(plans, np.int64).copy()
-    settle_rounds(
-        _turned(problem.T), _turned(problem.A), own, constraints, SLACK, N <= _MOST_SWAPPED, result
-    )  # fmt: skip
+    settle_rounds(_turned(problem.T), _turned(problem.A), own, constraints, SLACK, N <= _MOST_SWAPPED, result)
     return result
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from mfcp.arrays import Bools, Floats
 from mfcp.methods.base import FinetuneSettings, Method
 from mfcp.methods.pretrain import Pretrained, PretrainSettings, new_heads, only
 from mfcp.predictors.heads import Heads
@@ -16,7 +17,10 @@ from mfcp.study.setting import Setting
 
 
 class TaskAgnostic(Method):
-    """Task-agnostic matching of [Huo2025]_: the mean over training tasks stands for every task."""
+    """Task-agnostic matching of [Huo2025]_: the mean over training tasks stands for every task.
+
+    A cluster that has run none of them is taken to be like the others: it has the mean over all known pairs.
+    """
 
     name: ClassVar[str] = "task_agnostic"
 
@@ -30,12 +34,18 @@ class TaskAgnostic(Method):
         """See `Method.learn`; constant heads."""
         heads = new_heads(setting, Linear())
         known = setting.mask("train")
-        count = np.maximum(known.sum(-1), 1)
-        mean_t = np.where(known, np.nan_to_num(setting.T), 0.0).sum(-1) / count
-        mean_a = np.where(known, np.nan_to_num(setting.A), 0.0).sum(-1) / count
+        mean_t, mean_a = (_means(np.where(known, np.nan_to_num(x), 0.0), known) for x in (setting.T, setting.A))
         with torch.no_grad():
             for parameter in heads.parameters():
                 parameter.zero_()
             heads.centre.copy_(torch.as_tensor(np.log(mean_t)))
             heads.logit.copy_(torch.logit(torch.as_tensor(np.clip(mean_a, 1e-6, 1 - 1e-6))))
         return heads, {}
+
+
+def _means(values: Floats, known: Bools) -> Floats:
+    """(S, M) means of (S, M, n) values over known tasks, of a cluster without any over all pairs."""
+    count = known.sum(-1)
+    over_all = values.sum((1, 2)) / np.maximum(known.sum((1, 2)), 1)
+    result: Floats = np.where(count > 0, values.sum(-1) / np.maximum(count, 1), over_all[:, None])
+    return result

@@ -145,6 +145,7 @@ def test_draws_are_of_other_families_than_those_held_out_for_good():
     names = ("f3", "f4", "f11", "no such family")
     good = held_out_tasks(pool, 0.2, names)
     assert set(pool.family[good]) == set(names[:3])
+    assert (held_out_tasks(pool, 0.2, ("no such family",)) == held_out_tasks(pool, 0.2)).all()
     drawn = [held_out_tasks(pool, 0.2, names, draw=k) for k in range(1, 8)]
     for own in drawn:
         assert len(set(pool.family[own])) == 6

@@ -93,13 +93,14 @@ def held_out_tasks(pool: TaskPool, share: float, names: Sequence[str] = (), *, d
     Args:
         pool: tasks with their family.
         share: of the groups, at least one.
-        names: groups that are held out instead, for good.
+        names: groups that are held out instead, for good, as far as the log has some of them.
         draw: 0 for these; any other number draws the share among all other groups.
     """
     group = split_groups(pool)
     known = np.unique(group)
     count = max(1, round(share * len(known)))
-    for_good = known[np.isin(known, list(names))] if names else _hashed(known, "")[:count]
+    named = known[np.isin(known, list(names))]
+    for_good = named if len(named) else _hashed(known, "")[:count]
     drawn = for_good if draw == 0 else _hashed(known[~np.isin(known, for_good)], f"{draw} ")[:count]
     held: Bools = np.isin(group, drawn)
     return held

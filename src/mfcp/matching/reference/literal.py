@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -11,13 +10,11 @@ from torch import Tensor
 from mfcp.matching.relaxed.mirror_descent import objective_slope
 from mfcp.matching.relaxed.objective import RelaxedProblem
 
-Inner = Callable[[RelaxedProblem], Tensor]
-
 PRINTED_STEPS, PRINTED_RATE, PRINTED_BETA, PRINTED_LAM = 25, 0.5, 1.0, 0.03
-"""What the paper does not tell of Algorithm 1, per balanced makespan: of a grid, what gives the best rounded plans.
+"""What the paper does not tell of Algorithm 1, per balanced makespan: of the grid of `benchmarks/printed.py`, what has
+the best rounded plans of those whose iterates come near to rest. Longer steps make them jump between corners.
 
-Under the true times and reliabilities even these cost as much as plans at random on some settings: see
-`benchmarks/printed.py`. Longer steps or a sharper maximum make the iterates jump between corners.
+Under the true times and reliabilities these plans cost as much as plans at random on some settings.
 """
 _LEAST_MARGIN = 1e-3  # of reliability over gamma, below which the barrier goes on along its tangent
 _RANK = 1e-10  # share of the largest eigenvalue below which one is none
@@ -61,42 +58,6 @@ def softmax_descent(problem: RelaxedProblem, *, steps: int = 100, rate: float = 
     return X
 
 
-def forward_gradient(
-    problem: RelaxedProblem,
-    loss: Callable[[Tensor], Tensor],
-    cluster: int,
-    *,
-    samples: int,
-    delta: float,
-    generator: torch.Generator,
-    inner: Inner = softmax_descent,
-) -> Tensor:
-    """(B, N) estimate of the derivative of loss(X*) in the predicted times of one cluster.
-
-    Algorithm 2 of [Huo2025]_: for s = 1 … S draw v ~ N(0, I), solve the matching for t_i + delta v, and average
-    (loss(X(t_i + delta v)) - loss(X(t_i))) / delta · v. "Forward gradient" in the paper; elsewhere a zeroth-order
-    (Gaussian smoothing) estimate. `gradients.ZerothOrder` does all clusters, rounds and samples in one batch.
-
-    Args:
-        problem: rounds (B, M, N) under predicted T, A.
-        loss: plans (B, M, N) to (B,).
-        cluster: i.
-        samples: S.
-        delta: perturbation, seconds.
-        generator: of the directions.
-        inner: the matching solver.
-    """
-    before = loss(inner(problem))
-    total = torch.zeros_like(problem.T[:, cluster])
-    for _ in range(samples):
-        v = torch.randn(total.shape, dtype=total.dtype, device=generator.device, generator=generator).to(total.device)
-        T = problem.T.clone()
-        T[:, cluster] += delta * v
-        slope = (loss(inner(replace(problem, T=T))) - before) / delta
-        total += slope[:, None] * v
-    return total / samples
-
-
 def forward_responses(
     problem: RelaxedProblem,
     X: Tensor,
@@ -107,8 +68,9 @@ def forward_responses(
     delta: float,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """(dL/dT, dL/dA), each (B, M, N), by Algorithm 2 for dL/dX = G, all samples in one batch.
+    """(dL/dT, dL/dA), each (B, M, N), for dL/dX = G by forward differences, all samples in one batch.
 
+    Algorithm 2 of [Huo2025]_ ("forward gradient" there, elsewhere a zeroth-order or Gaussian smoothing estimate).
     Times and reliabilities are perturbed apart, by one-sided steps on themselves, and X* is differenced, not the loss:
     <G, (X(t + delta v) - X(t)) / delta> v, averaged. No other row than each round's own is perturbed.
 
@@ -117,7 +79,9 @@ def forward_responses(
         X: (B, M, N) their plans by `softmax_descent`.
         G: (B, M, N).
         own: (B, M, N) True in the row of the cluster whose predictions are differentiated.
-        samples, delta, generator: as in `forward_gradient`.
+        samples: S.
+        delta: perturbation, in seconds and in reliability.
+        generator: of the directions.
     """
     B = len(X)
     many = problem.repeated(samples)
