@@ -26,7 +26,7 @@ from mfcp.arrays import Floats
 from mfcp.errors import guarded
 from mfcp.evaluation.metrics import Reference, round_metrics
 from mfcp.matching.integer.enumeration import all_plans, plan_values
-from mfcp.matching.planning import solve, solve_or_fall_back
+from mfcp.matching.planning import FALLBACK_PRICE, solve, solve_or_fall_back
 from mfcp.matching.problem import EQUAL, SLACK, MatchingProblem
 from mfcp.methods.base import Method, Trained
 from mfcp.progress import progress
@@ -48,8 +48,7 @@ def costs(problem: MatchingProblem, price: float | None) -> Floats:
     if price is not None:
         return value + price * solve_or_fall_back(problem).makespan[:, None] * short
     hard = np.where(short <= SLACK, value, np.inf)
-    most = np.where(np.isfinite(value), value, 0.0).max()
-    fallback = value + 1e6 * most * short  # where gamma is out of reach: the most reliable plan
+    fallback = value + FALLBACK_PRICE * value.min(axis=1, keepdims=True) * short  # as `solve_or_fall_back` has it
     return np.where(np.isfinite(hard).any(axis=1, keepdims=True), hard, fallback)
 
 
