@@ -105,7 +105,8 @@ def page(runs: Sequence[Runs]) -> str:
             *(f"{own.log}:\n\n{make(own)}" for own in runs),
         ]
     parts.append("Run it again: `python benchmarks/operator_study.py --data data/raw --name default`, the same for a "
-                 "folder\nof timm's tables, then `python -m benchmarks.operator_page`.")  # fmt: skip
+                 "folder\nof timm's tables, then `python -m benchmarks.operator_page`. The runs behind this page, "
+                 "650 kB, are not kept in git.")  # fmt: skip
     return "\n\n".join(parts) + "\n"
 
 

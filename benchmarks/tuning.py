@@ -15,6 +15,7 @@ from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.methods.base import Trained, register_members
 from mfcp.methods.pretrain import Pretrained, pretrain
 from mfcp.paper.study_file import DEFAULT, StudyPlan
+from mfcp.predictors.forecast import Forecaster
 from mfcp.registry import import_members
 from mfcp.settings import Settings
 from mfcp.study.featurize import featurize
@@ -35,7 +36,9 @@ class TuningLog:
         source = {"kind": "folder", "path": str(data)} if data else self.plan.base.content["ingest"]["source"]
         tables = Source.parse(source).read(self.plan.base.section("ingest").seed)
         self.tables = validate(tables, max_bad_share=self.plan.base.section("validate").max_bad_share).tables
-        featurizing = self.plan.base.section("featurize")
+        name = data.resolve().name if data else "default"  # what is held out for good is for the study alone
+        own = Settings({"featurize": self.plan.featurizing(name)}, "study")
+        featurizing = own.section("featurize")
         self.pool = build_pool(self.tables, self.plan.base.section("pool"), seed=featurizing.settings_seed)
         self.featurizing = featurizing.model_copy(update={"seeds": seeds, "settings": len(self.plan.study.tuning)})
         self.settings = self.plan.settings("comparison", None)
@@ -60,7 +63,8 @@ class TuningLog:
     def start(self, setting: Setting, *forecasts: str) -> Pretrained:
         """Heads trained for log time, calibrated, and some forecasts."""
         settings = self.settings.section("pretrain")
-        own = {name: settings.forecasts[name] for name in forecasts}
+        known = settings.forecasts | {name: Forecaster.parse(spec) for name, spec in OTHER_FORECASTS.items()}
+        own = {name: known[name] for name in forecasts}
         return pretrain(setting, settings.model_copy(update={"losses": ("log_time",), "forecasts": own}))
 
     def judge(self, setting: Setting, trained: dict[str, Trained], rounds: int = 200) -> pd.DataFrame:
@@ -69,4 +73,9 @@ class TuningLog:
         return evaluate(setting, trained, settings)[0]
 
 
+OTHER_FORECASTS = {  # beside those of the study, which had them once
+    "trees": {"kind": "boosted_trees"},
+    "nets_before": {"kind": "cross_fitted", "validation": "held_out"},
+    "gp_before": {"kind": "gaussian_process", "clusters": "independent", "validation": "held_out"},
+}
 OTHER_SETTINGS = 77  # seed of settings that are neither for tuning nor for the page

@@ -86,13 +86,29 @@ def test_held_out_families_and_settings_have_a_study_of_their_own(tmp_path):
         content["experiments"]["unseen"] = {"title": "unseen", "rows": ["tsm"], "held_out": True}
 
     made = plan(tmp_path, held_out)
-    assert made.settings_of("unseen") == ("C",)
-    jobs = {job.name: job for job in plan_jobs(made, {"default": SOURCE}, ("comparison", "unseen"), ("A", "C"))}
-    usual, other = (jobs[name].needs[0].content["featurize"] for name in ("default-comparison-A", "default-unseen-C"))
-    assert usual["held_out"] == other["held_out"] == 0.2
+    assert made.settings_of("unseen") == ("C", "D")
+    assert made.settings_of("unseen", 1) == ("D",)
+    jobs = {job.name: job for job in plan_jobs(made, {"default": SOURCE}, ("comparison", "unseen"), ("A", "C", "D"))}
+    names = ("default-comparison-A", "default-unseen-C", "default-unseen-D")
+    usual, first, second = (jobs[name].needs[0].content["featurize"] for name in names)
+    assert usual["held_out"] == first["held_out"] == 0.2
     assert "tests_on" not in usual
-    assert (other["tests_on"], other["settings"], other["settings_after"]) == ("held_out", 1, 2)
+    assert (first["tests_on"], first["settings"], first["settings_after"], first["draw"]) == ("held_out", 2, 2, 0)
+    assert second == {**first, "draw": 1}
     assert "default-unseen-A" not in jobs
+    alone = {job.name for job in plan_jobs(made, {"default": SOURCE}, ("unseen",), ("D",))}
+    assert "default-draw0-study" not in alone
+
+
+def test_what_is_held_out_for_good_is_left_out_of_every_other_study_of_that_log(tmp_path):
+    def named(content):
+        content["held_out"]["names"] = {"default": ["resnet", "vgg"]}
+
+    made = plan(tmp_path, named)
+    jobs = {job.name: job for job in plan_jobs(made, {"default": SOURCE, "other": SOURCE}, ("comparison",), ("A",))}
+    for name in ("default-comparison-A", "default-choice-A"):
+        assert jobs[name].needs[0].content["featurize"]["held_out_names"] == ["resnet", "vgg"]
+    assert "held_out_names" not in jobs["other-comparison-A"].needs[0].content["featurize"]
 
 
 def test_a_goal_may_be_another_on_one_log():

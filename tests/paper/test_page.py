@@ -48,6 +48,7 @@ def test_a_reader_finds_metric_table_sentences_and_figure_in_that_order_within_1
     places = [
         text.index(f"plus {summary['study']['price']:g} times"),
         text.index(f"{first['mean']:.2f} ["),
+        text.index("ratios.png"),
         text.index("no sure difference on" if "no sure difference on" in text else "less on"),
         text.index("errors.png"),
     ]
@@ -61,6 +62,18 @@ def test_a_changed_number_changes_the_pages(summary):
     changed["ratios"]["comparison"]["rows"]["mfcp_x"][0]["mean"] += 0.25
     assert page(changed) != page(summary)
     assert tables_page(changed) != tables_page(summary)
+
+
+def test_no_table_is_empty_and_every_number_of_a_method_has_one(summary):
+    for text in (page(summary), tables_page(summary)):
+        lines = text.splitlines()
+        for k, line in enumerate(lines):
+            if line.startswith("|---"):
+                below = lines[k + 1] if k + 1 < len(lines) else ""
+                assert below.startswith("| "), f"nothing below {lines[k - 1]}"
+    for experiment in summary["ratios"].values():
+        section = tables_page(summary).partition(f"\n## {experiment['title']}\n")[2].partition("\n## ")[0]
+        assert all(f"`{label}`" in section for label in experiment["rows"] if label != "tsm")
 
 
 def test_a_goal_that_is_missed_is_marked_so(summary):

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from running import alive, until
@@ -153,7 +154,12 @@ def test_a_failing_job_is_named_and_the_others_go_on(tmp_path, monkeypatch, caps
     assert {"comparison-default.png", "comparison-default-ratios.png", "tasks-default.png", "tables.md"} <= set(
         os.listdir(out)
     )
-    publish(out, tmp_path / "docs", tmp_path / "published")
+    publish(out, tmp_path / "docs")
+    kept = pd.read_parquet(tmp_path / "docs" / "results" / "comparison.parquet")
+    shown = entry["tables"]["pooled"]["bayes"]["penalised_excess"]
+    row = kept.query("scope == 'pooled' and method == 'bayes'").set_index("metric")
+    assert row.loc["penalised_excess", "mean"] == pytest.approx(shown["mean"], rel=1e-6)
+    assert row.loc["penalised_excess", "ci_high"] == pytest.approx(shown["ci_high"], rel=1e-6)
     assert (
         "| best | 1.00 (`tsm`) |" in (text := (tmp_path / "docs" / "results.md").read_text()) or "(`bayes`) |" in text
     )

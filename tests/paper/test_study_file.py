@@ -1,5 +1,7 @@
 """Study files: what is wrong in one is told in a line that names it; what a job depends on changes its name."""
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from mfcp.paper.jobs import plan_jobs
 from mfcp.paper.study_file import DEFAULT, StudyPlan
 from mfcp.settings import Settings
 
+HELD_OUT = DEFAULT.with_name("held_out.yaml")
 PARAMS = Path(__file__).parents[2] / "params.yaml"
 SOURCE = {"kind": "emulator"}
 
@@ -37,6 +40,8 @@ def keys(made, source=SOURCE):
     ("change", "message"),
     [
         (lambda c: c.update(colour="red"), "colour: unknown key"),
+        (lambda c: c["held_out"].update(draws=13, settings=2), "settings and held_out: 28 settings; at most 26"),
+        (lambda c: c["held_out"].update(names="none.yaml"), r"held_out\.names: .*none\.yaml"),
         (lambda c: c.pop("seeds"), "seeds: Field required"),
         (lambda c: c["ours"].append("magic"), "ours: no method 'magic'; known: "),
         (lambda c: c["experiments"]["tasks"]["rows"].append("magic"), r"experiments\.tasks\.rows: no method 'magic'"),
@@ -93,12 +98,28 @@ def test_a_view_has_no_jobs_and_a_sweep_ends_where_a_log_does(tmp_path):
     assert plain.keys() - cut.keys() == {f"default-tasks-{s}-{v:g}" for s in "AB" for v in values if v > min(values)}
 
 
+def test_no_other_file_names_what_is_held_out_for_good():
+    """Families and source tasks of logs that others measured; a name in a document has been looked at."""
+    root = Path(__file__).parents[2]
+    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split()
+    names = {name for own in yaml.safe_load(HELD_OUT.read_text()).values() for name in own}
+    assert len(names) > 20
+    words = re.compile(rf"(?<![\w/-])({'|'.join(map(re.escape, sorted(names)))})(?![\w/-])", re.IGNORECASE)
+    for name in listed:
+        path = root / name
+        if path == HELD_OUT or not path.is_file() or path.suffix in (".parquet", ".png", ".gz"):
+            continue
+        found = words.search(path.read_text(encoding="utf-8", errors="replace"))
+        assert not found, f"{name} names '{found and found[0]}', which {HELD_OUT.name} holds out for good"
+
+
 def test_the_shipped_study_fits_the_shipped_params():
     shipped = StudyPlan.load(DEFAULT, Settings.load(PARAMS))
     assert shipped.study.seeds >= 10
     assert shipped.study.settings >= 6
-    assert len(shipped.settings_of("comparison")) - len(shipped.study.tuning) >= 3
+    assert len(set(shipped.settings_of("comparison")) - set(shipped.study.tuning)) >= 3
     assert any(own.held_out for own in shipped.study.experiments.values())
-    for name, ends in (("tasks", (5, 50)), ("parallel", (0.6, 1.0))):  # the ranges of Fig. 5 and Table 2
+    assert shipped.study.held_out.draws >= 7
+    for name, ends in (("tasks", (5, 50)), ("parallel", (0.6, 0.6))):  # the ranges of Fig. 5 and Table 2
         values = shipped.study.experiments[name].values
         assert (min(values), max(values)) == ends

@@ -36,7 +36,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--settings", metavar="A,B,…", help="settings; default all")
     parser.add_argument("--workers", type=int, metavar="K", help="processes (default: one a core)")
     parser.add_argument("--scheduler", metavar="URL", help="of a Dask cluster that does the jobs (tcp://HOST:8786)")
-    parser.add_argument("--publish", action="store_true", help="the pages to docs, the rest to data/published")
+    parser.add_argument("--publish", action="store_true", help="the pages and every number of the tables to docs")
     parser.add_argument("--page", action="store_true", help="only the pages, again, from docs/results/summary.json")
     add_option(parser)
     parser.set_defaults(run=run)
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     plan, out = _plan(options), options.out.resolve()
     workers = options.workers or os.cpu_count() or 1
     experiments = _listed("--only", options.only, tuple(plan.study.experiments))
-    every = tuple(dict.fromkeys(s for name in experiments for s in plan.settings_of(name)))
+    every = tuple(dict.fromkeys((*plan.study.tuning, *(s for name in experiments for s in plan.settings_of(name)))))
     settings = _listed("--settings", options.settings, every)
     logs = {PLATFORM: plan.base.content["ingest"]["source"], **_logs(options.data)}
     jobs = plan_jobs(plan, logs, experiments, settings)
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
             raise MfcpError(f"{len(failed)} of {len(jobs)} jobs failed ({reasons}); run again to repeat only these")
         if options.publish:
-            publish(out, Path("docs"), Path("data/published"))
+            publish(out, Path("docs"))
 
 
 def _plan(options: argparse.Namespace) -> StudyPlan:

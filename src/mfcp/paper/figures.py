@@ -50,41 +50,39 @@ def draw(results: dict[str, Any], folder: Path) -> None:
 
 
 def draw_summary(summary: dict[str, Any], path: Path) -> None:
-    """Each method's ratio to the baseline on held-out settings, with its 95 % interval: a panel per log.
+    """The rows of the page's first table, with their 95 % intervals: a panel per log.
 
-    Drawn are the methods that the first experiment compares: baselines, ours, and those of the paper's figure. The
-    axis ends at twice the baseline; a method beyond it is marked at the edge with its ratio.
+    The axis ends at twice the baseline; a method beyond it is marked at the edge with its ratio.
 
     Args:
         summary: see `mfcp.paper.summary.summarise_study`.
         path: the PNG.
     """
     plt = plots.pyplot()
-    experiment, study = next(iter(summary["ratios"].values())), summary["study"]
-    kept = [label for label in experiment["rows"] if label in study["figure"] and label != BASELINE]
-    columns = experiment["columns"]
-    size = (3.6 * len(columns) + 1.2, 0.26 * len(kept) + 1.3)
-    figure, axes = plt.subplots(1, len(columns), figsize=size, sharey=True, squeeze=False, layout="constrained")
-    for k, (axis, column) in enumerate(zip(axes[0], columns, strict=True)):
-        for y, label in enumerate(kept):
-            ratio = experiment["rows"][label][k]
+    headline, ours = summary["headline"], summary["study"]["ours"]
+    rows = [row for row in headline["rows"] if row["of"] != [BASELINE]]
+    logs = headline["logs"]
+    size = (2.6 * len(logs) + 3.2, 0.34 * len(rows) + 1.1)
+    figure, axes = plt.subplots(1, len(logs), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for k, (axis, log) in enumerate(zip(axes[0], logs, strict=True)):
+        for y, row in enumerate(rows):
+            label, ratio = row["cells"][k]["label"], row["cells"][k]["ratio"]
             if ratio is None:
                 continue
-            colour = "tab:orange" if label in study["ours"] else "tab:blue"
+            colour = "tab:orange" if label in ours else "tab:blue"
             if ratio["mean"] > _WIDEST:
                 axis.annotate(f"{ratio['mean']:.1f} →", (_WIDEST, y), ha="right", va="center", fontsize=8, color=colour)
                 continue
-            axis.plot([ratio["ci_low"], ratio["ci_high"]], [y, y], color=colour, lw=1.5)
+            axis.plot([ratio["ci_low"], ratio["ci_high"]], [y, y], color=colour, lw=1.8)
             axis.plot(ratio["mean"], y, "o", ms=5, color=colour)
         axis.axvline(1.0, color="grey", lw=0.8)
-        axis.set_xlim(0.0, _WIDEST)
-        axis.set_title(column["data"], fontsize=10)
+        highest = max((row["cells"][k]["ratio"] or {}).get("ci_high") or 1.0 for row in rows)
+        axis.set_xlim(0.0, min(_WIDEST, max(1.05, 1.05 * highest)))
+        axis.set_title(log, fontsize=10)
         axis.grid(axis="x", alpha=0.3)
-    axes[0][0].set_yticks(range(len(kept)), kept)
-    axes[0][0].set_ylim(len(kept) - 0.4, -0.6)
-    figure.supxlabel(
-        "penalised excess / TSM's, held-out settings, 95 % intervals (left is better; orange: ours)", fontsize=9
-    )
+    axes[0][0].set_yticks(range(len(rows)), [row["title"].replace("`", "") for row in rows], fontsize=9)
+    axes[0][0].set_ylim(len(rows) - 0.4, -0.6)
+    figure.supxlabel("penalised excess / TSM's, 95 % intervals (left is better; orange: ours)", fontsize=9)
     plots.save(figure, path)
 
 
@@ -102,7 +100,8 @@ def draw_errors(summary: dict[str, Any], path: Path) -> None:
     experiment, rules = next(iter(summary["ratios"].values())), summary["study"]["rules"]
     named = {row["of"][0] for row in summary["headline"]["rows"] if len(row["of"]) == 1}
     logs = [column["data"] for column in experiment["columns"]]
-    colours = {rule: f"C{k}" for k, rule in enumerate(dict.fromkeys(rules.values()))}
+    drawn = dict.fromkeys(rules[label] for label in experiment["rows"])
+    colours = {rule: f"C{k}" for k, rule in enumerate(drawn)}
     size = (3.9 * len(logs) + 0.4, 4.3)
     figure, axes = plt.subplots(1, len(logs), figsize=size, sharey=True, squeeze=False, layout="constrained")
     for k, (axis, log) in enumerate(zip(axes[0], logs, strict=True)):

@@ -91,10 +91,10 @@ def plan_jobs(
     bases: dict[str, Job] = {}
     rest: list[Job] = []
     chooses = [s for s in plan.study.tuning if s in settings] if plan.study.choice.experiment in experiments else []
-    sections = {name: plan.base.content.get(name) or {} for name in ("validate", "pool", "featurize")}
+    sections = {name: plan.base.content.get(name) or {} for name in ("validate", "pool")}
     seed = plan.base.section("ingest").seed
     for data, source in logs.items():
-        content = {"data": _contents(source), "seed": seed, **sections}
+        content = {"data": _contents(source), "seed": seed, **sections, "featurize": plan.featurizing(data)}
         usual = Job(f"{data}-study", "study", content, source=_placed(source))
         studies[usual.key] = usual
         if chooses:
@@ -107,17 +107,20 @@ def plan_jobs(
                 bases[base.key] = base
                 rest.append(_compare_job(choice_name(data, setting), setting, own, study, base))
         for name in dict.fromkeys(plan.study.experiments[each].of or each for each in experiments):
-            study, where = usual, data
-            if plan.study.experiments[name].held_out:
-                where = f"{data}-held-out"
-                study = _other_study(usual, where, plan.featurizing(name))
-                studies.setdefault(study.key, study)
-            for value in plan.study.experiments[name].values_on(data):
-                for setting in (s for s in plan.settings_of(name) if s in settings):
-                    own = plan.settings(name, value).content
-                    base = _pretrain_job(plan, where, setting, own, study)
-                    base = bases.setdefault(base.key, base)
-                    rest.append(_compare_job(job_name(data, name, setting, value), setting, own, study, base))
+            for draw in plan.draws_of(name):
+                study, where = usual, data
+                if draw is not None:
+                    where = f"{data}-draw{draw}"
+                    study = _other_study(usual, where, plan.featurizing(data, draw))
+                chosen = [setting for setting in plan.settings_of(name, draw) if setting in settings]
+                if chosen:
+                    studies.setdefault(study.key, study)
+                for value in plan.study.experiments[name].values_on(data):
+                    for setting in chosen:
+                        own = plan.settings(name, value).content
+                        base = _pretrain_job(plan, where, setting, own, study)
+                        base = bases.setdefault(base.key, base)
+                        rest.append(_compare_job(job_name(data, name, setting, value), setting, own, study, base))
     return [*studies.values(), *bases.values(), *rest]
 
 

@@ -2,40 +2,62 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
-from mfcp.files import replacing, replacing_folder, write_json
+from mfcp.files import replacing, write_json
 from mfcp.paper import figures
 from mfcp.paper.summary import summarise_study
-from mfcp.paper.tables_page import RATIOS, tables_page
+from mfcp.paper.tables_page import RATIOS, metrics_tables, tables_page
 from mfcp.paper.wording import judged, listed, markdown, number, paragraph
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESULTS = Path("results")
 SUMMARY = RESULTS / "summary.json"
 ERRORS = "errors.png"
 SHORT = ("tsm", "mfcp_ad", "mfcp_x")  # and the best of the published losses
+_STATISTICS = ("mean", "std", "ci_low", "ci_high", "p", "n")
 BEGIN, END = "<!-- the table of docs/results.md -->", "<!-- end of the table -->"
 
 
-def publish(out: Path, docs: Path, published: Path) -> None:
-    """Keep a run: its tables and figures for DVC, its summary and the pages for git.
+def publish(out: Path, docs: Path) -> None:
+    """Keep a run: its summary, the pages, and every number of its tables.
 
     Args:
-        out: where the run left paper.json, tables.md and the figures.
-        docs: the documents; see `write_pages`.
-        published: a folder that DVC tracks; gets paper.json, tables.md and all figures.
+        out: where the run left paper.json.
+        docs: the documents; see `write_pages`. A Parquet file in results for each experiment gets a row for every log,
+            value of a sweep, scope, method and metric.
     """
     results = read_json(out / "paper.json")
-    with replacing_folder(published) as folder:
-        for name in ("paper.json", "tables.md", *figures.names(results)):
-            shutil.copyfile(out / name, folder / name)
     write_json(docs / SUMMARY, summarise_study(results))
+    for name, numbers in every_number(results).groupby("experiment"):
+        with replacing(docs / RESULTS / f"{name}.parquet") as path:
+            numbers.to_parquet(path, index=False, compression="zstd")
     write_pages(docs)
-    print(f"commit {docs / 'results.md'}, {docs / RESULTS} and README.md; `dvc add {published}` keeps the whole run")
+    print(f"commit {docs / 'results.md'}, {docs / RESULTS} and README.md")
+
+
+def every_number(results: dict[str, Any]) -> pd.DataFrame:
+    """The tables of paper.json, a row per number with its deviation and the ends of its 95 % interval."""
+    import pandas as pd
+
+    rows = [
+        (name, entry["data"], entry["value"], scope, method, metric, *(own.get(key) for key in _STATISTICS))
+        for name, experiment in results["experiments"].items()
+        if not experiment["of"]
+        for entry in experiment["entries"]
+        for scope, methods in entry["tables"].items()
+        for method, metrics in methods.items()
+        for metric, own in metrics.items()
+    ]
+    names = ["experiment", "log", "value", "scope", "method", "metric"]
+    table = pd.DataFrame(rows, columns=[*names, *_STATISTICS])
+    table[["value", *_STATISTICS]] = table[["value", *_STATISTICS]].astype("float32")
+    return table
 
 
 def write_pages(docs: Path) -> None:
@@ -68,9 +90,12 @@ def page(summary: dict[str, Any]) -> str:
         *_metric(summary),
         *headline_table(summary),
         "",
-        *_follows(summary),
-        *_errors(summary),
+        "![The same ratios with their intervals, a panel per log](results/ratios.png)",
+        "",
         *_units(summary),
+        *_follows(summary),
+        *_paper_metrics(summary),
+        *_errors(summary),
         *_behind(summary),
         *_how(summary),
     ]
@@ -109,15 +134,29 @@ def _metric(summary: dict[str, Any]) -> list[str]:
         "**Penalised excess** is the cost of a plan minus the least cost of any plan, both under the true times and",
         f"reliabilities. The cost of a plan is its makespan in units of the optimal makespan, plus {price:g} times the",
         "reliability that it lacks below gamma: a plan that misses gamma by one point pays as if it took",
-        f"{price:g} % longer. The table shows each method's penalised excess **as a ratio to that of TSM**, the plain",
+        f"{price:g} % longer. gamma is the median reliability of the time-optimal plans of",
+        "validation rounds, so that it",
+        "binds in half of them. All reliabilities are emulated; times are measured but for the default platform's. The",
+        "table shows each method's penalised excess **as a ratio to that of TSM**, the plain",
         "two-stage method, on the same rounds. Below 1 is better than TSM.",
     )
     return [measured, ""]
 
 
 def _follows(summary: dict[str, Any]) -> list[str]:
-    """What the table says, a sentence a finding."""
-    lines = []
+    """What predictors, the price and the rule contribute: a table and a sentence each, on the same rounds."""
+    headline = summary["headline"]
+    rules = list(headline["parts"][0]["cells"]) if headline["parts"] else []
+    rows = [
+        [f"{row['log']}: {row['predictors']}", *(number(row["cells"][rule], 2) for rule in rules)]
+        for row in headline["parts"]
+    ]
+    about = paragraph(
+        "The same predictors under each rule, as ratios to TSM on the rounds of the first table. Down a column the",
+        "predictors change and the rule does not; along a row it is the other way round.",
+    )
+    lines = ["## What predictors, price and rule contribute", "", about, ""]
+    lines += [*markdown(["log: predictors", *rules], rows), ""] if rows else []
     for finding in summary["headline"]["follows"]:
         ratios = finding["ratios"]
         named = ", ".join(f"{number(ratio, 2)} on {log}" for log, ratio in ratios.items())
@@ -125,30 +164,54 @@ def _follows(summary: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _errors(summary: dict[str, Any]) -> list[str]:
-    title = next(iter(summary["ratios"].values()))["title"]
+def _paper_metrics(summary: dict[str, Any]) -> list[str]:
+    """The paper's own metrics, of its five methods."""
+    wanted = summary["headline"]["metrics_of"]
+    if wanted not in summary["metrics"]:
+        return []
+    settings = [name for name in summary["ratios"][wanted]["settings"] if name not in summary["study"]["tuning"]]
     about = paragraph(
-        "Every point of the figure is a method: how far its predicted times are off on test tasks, and the excess that",
-        "its plans have. Colours are the rules by which methods decide. It shows the settings that were not for tuning",
-        f"of *{title}*, which has more methods than the table.",
+        f"Mean ± standard deviation over seeds of settings {listed(settings)}: regret, Eq.",
+        "(6), in seconds a task (below 0",
+        "where plans miss gamma and save time), reliability, and utilization. The paper prints these as a figure.",
+        "[Its tables](results/tables.md) stand beside ours with their numbers.",
     )
-    return [about, "", f"![Excess against error of log time, a panel per log]({(RESULTS / ERRORS).as_posix()})", ""]
+    return ["## By the paper's metrics", "", about, "", *metrics_tables(summary, wanted, figure_only=True)]
+
+
+def _errors(summary: dict[str, Any]) -> list[str]:
+    about = paragraph(
+        "Every point is a method of the first table's rounds: how far its predicted times are off on test tasks, and",
+        "the excess of its plans. Colours are the rules by which methods decide.",
+    )
+    lines = ["## Error and excess", "", about, ""]
+    return [*lines, f"![Excess against error of log time, a panel per log]({(RESULTS / ERRORS).as_posix()})", ""]
 
 
 def _units(summary: dict[str, Any]) -> list[str]:
     """What a number stands for, and what it must not be taken for."""
-    study, headline = summary["study"], summary["headline"]
+    study, held = summary["study"], summary["study"]["held_out"]
+    groups = [
+        f"{name} {data['held_out']['tested']} of {data['held_out']['groups']} {data['held_out']['kind']}"
+        for name, data in summary["data"].items()
+    ]
     text = paragraph(
-        f"A number stands for {study['seeds']} seeds on each of the settings {listed(headline['settings'])}. No other",
-        "experiment has these settings, nor the families of their test tasks (source tasks in a log with few",
-        "families). A setting is",
-        f"{study['clusters']} clusters of a log; a seed draws training tasks and {study['rounds']} test rounds of",
-        f"{study['tasks']} tasks. Where a row has a choice of methods, it was made on settings",
-        f"{listed(study['tuning'])} under seeds that no table reports. Brackets are 95 % intervals by a bootstrap that",
-        "is clustered by setting, then seed, then round, and paired between methods",
-        "([decision 73](decisions/0073-units-of-work-and-clustered-intervals.md)).",
+        f"A number is over {held['draws']} draws of test tasks, each of",
+        f"{100 * held['families']:.0f} % of the families of",
+        f"a log ({'; '.join(groups)}), that training and validation do not have. The first",
+        "draw is held out for good: no",
+        f"other experiment has it. Every draw has {held['settings']} settings of its own, of",
+        f"{study['clusters']} clusters,",
+        f"and {held['seeds']} seeds, that divide all other tasks into training and validation",
+        "(about 73 and 27 %) and draw",
+        f"{study['rounds']} rounds of {study['tasks']} test tasks. Brackets are 95 % intervals by a bootstrap that is",
+        "clustered by draw, and so by tasks and clusters, then setting and seed, then round,",
+        "and paired between methods",
+        "([decision 98](decisions/0098-several-draws-of-test-tasks.md)). Where a row has a",
+        "choice of methods, it was made",
+        f"on settings {listed(study['tuning'])} under seeds that no table reports.",
     )
-    return ["## What a number stands for", "", text, ""]
+    return [text, ""]
 
 
 def _behind(summary: dict[str, Any]) -> list[str]:
@@ -177,7 +240,7 @@ def _how(summary: dict[str, Any]) -> list[str]:
         "The first command runs the default platform, the second further logs beside it. Finished jobs are kept, so",
         f"the same command goes on after a kill. These numbers took {summary['cpu_seconds'] / 60:.0f} CPU minutes on",
         f"{machine['cores']} cores ({versions}). `mfcp paper --publish` writes the pages from",
-        "[results/summary.json](results/summary.json). Every metric of every method, setting and log, and a figure of",
-        "each experiment, are in `data/published`, which DVC tracks; every round is in `data/paper/jobs`.",
+        "[results/summary.json](results/summary.json). Every metric of every method, setting and log is in a Parquet",
+        "file for each experiment beside it; a run leaves every round in `data/paper/jobs`.",
     )
     return ["## Run it again", "", *commands, "", about]

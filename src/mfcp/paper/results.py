@@ -19,7 +19,7 @@ from mfcp.paper.jobs import Job, choice_name, job_name, libraries
 from mfcp.paper.study_file import BASELINES, OURS, Goal, StudyPlan
 
 HELD_OUT = "held out"  # pooled over the settings that nothing was tuned on
-FAIR = ("penalised_excess", "regret", "regret_equal_violation", "regret_equal_shortfall")
+COMPARED = ("penalised_excess", "regret")
 _DIGITS = 6
 
 Entry = dict[str, Any]
@@ -51,21 +51,18 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
                 entries.append(_entry(plan, out, name, units[key], chosen_on[data]))
         found[name] = {
             "title": own.title,
+            "about": own.about,
+            "of": own.of,
             "swept": own.swept,
             "changes": own.changes,
+            "settings": list(plan.settings_of(own.of or name)),
             "figure": list(own.figure or plan.rows(name)),
+            "paper_metrics": own.paper_metrics,
+            "printed": {label: [list(pair) for pair in values] for label, values in own.printed.items()},
             "entries": [entry for entry in entries if entry],
         }
-    settings = plan.base.section("evaluate")
     result = {
-        "study": {
-            "seeds": study.seeds, "settings": study.settings, "tuning": list(study.tuning),
-            "ours": list(study.ours), "baselines": list(study.baselines), "ceilings": list(study.ceilings),
-            "rounds": settings.rounds, "price": settings.shortfall_price,
-            "clusters": plan.base.section("featurize").clusters, "tasks": plan.base.section("matching").tasks,
-            "steps": plan.base.section("finetune").steps,
-            "rules": _rules(plan, found),
-        },
+        "study": _study(plan, found),
         "data": {
             name: {key: info[key] for key in ("pool", "settings", "features")} | {"cpu_seconds": info["cpu_seconds"]}
             for name, info in infos.items()
@@ -75,13 +72,41 @@ def gather(plan: StudyPlan, jobs: Sequence[Job], out: Path, experiments: Iterabl
         "speed": _speed(plan, found),
         "example": _example(plan),
         "deviations": list(study.deviations),
-        "headline": study.headline.model_dump(mode="json"),
+        "retired": [each.model_dump(mode="json") for each in study.retired],
+        "headline": _headline(plan),
         "looked_at": [each.model_dump(mode="json") for each in study.looked_at],
         "cpu_seconds": sum(read_json(job.folder(out) / "info.json")["cpu_seconds"] for job in jobs if job.done(out)),
         "environment": {"mfcp": version("mfcp"), **libraries(), "cores": os.cpu_count()},
     }  # fmt: skip
     rounded: dict[str, Any] = _rounded(result)
     return rounded
+
+
+def _study(plan: StudyPlan, experiments: Iterable[str]) -> dict[str, Any]:
+    """What the study is; of the families held out for good no more than their number, since no page may name them."""
+    study, settings = plan.study, plan.base.section("evaluate")
+    held = study.held_out
+    return {
+        "seeds": study.seeds, "settings": study.settings, "tuning": list(study.tuning),
+        "ours": list(study.ours), "baselines": list(study.baselines), "ceilings": list(study.ceilings),
+        "rounds": settings.rounds, "price": settings.shortfall_price,
+        "clusters": plan.base.section("featurize").clusters, "tasks": plan.base.section("matching").tasks,
+        "steps": plan.base.section("finetune").steps,
+        "held_out": held.model_dump(mode="json", exclude={"names"})
+        | {"named": {log: len(names) for log, names in held.names.items()}},
+        "rules": _rules(plan, experiments),
+    }  # fmt: skip
+
+
+def _headline(plan: StudyPlan) -> dict[str, Any]:
+    """What the page opens with, as the study file has it, with the methods of its second table."""
+    headline = plan.study.headline
+    parts = headline.parts
+    grid = {} if parts is None else {
+        title: {rule: parts.method(own, label) for rule, label in parts.rules.items()}
+        for title, own in parts.predictors.items()
+    }  # fmt: skip
+    return headline.model_dump(mode="json") | {"parts": grid}
 
 
 def _rules(plan: StudyPlan, experiments: Iterable[str]) -> dict[str, str]:
@@ -127,6 +152,8 @@ class _Unit:
             else pd.DataFrame()
             for part in ("rounds", "seeds")
         )
+        if plan.study.experiments[source].held_out and self.done:
+            self.rounds, self.seeds = (_by_draw(part, plan, source) for part in (self.rounds, self.seeds))
         self.bootstrap = plan.settings(source, value).section("evaluate").bootstrap
         self._samples: dict[tuple[str, ...], Resampled] = {}
 
@@ -140,6 +167,19 @@ class _Unit:
     def seeds_of(self, settings: Sequence[str]) -> pd.DataFrame:
         """The table of seeds of some settings."""
         return self.seeds[self.seeds["setting"].isin(settings)]
+
+
+def _by_draw(table: pd.DataFrame, plan: StudyPlan, source: str) -> pd.DataFrame:
+    """A table whose `setting` is the draw of test tasks, and whose `seed` is the setting and seed within it.
+
+    What is resampled first is then the draw, with its tasks and its clusters.
+    """
+    draw = {letter: k for k in plan.draws_of(source) for letter in plan.settings_of(source, k)}
+    places = table["setting"].map(lambda letter: plan.settings_of(source, draw[letter]).index(letter))
+    return table.assign(
+        setting=table["setting"].map(lambda letter: f"draw {draw[letter]}"),
+        seed=places * plan.study.held_out.seeds + table["seed"],
+    )
 
 
 def _excess_to_choose_on(plan: StudyPlan, jobs: Sequence[Job], out: Path, data: str) -> dict[str, float]:
@@ -177,7 +217,7 @@ def _entry(plan: StudyPlan, out: Path, experiment: str, unit: _Unit, excess: dic
         "errors": {name: _errors(unit.seeds_of(own), rows) for name, own in scopes.items() if own},
         "chosen_on": chosen_on,
         "best": best,
-        "best_ratios": _ratios(samples, best[OURS], best[BASELINES], FAIR),
+        "best_ratios": _ratios(samples, best[OURS], best[BASELINES], COMPARED),
         "goals": _goals(plan, experiment, unit.data, value, samples, best),
         "findings": _findings(plan, experiment, samples, best),
         "fit": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     title: str
+    about: str = Field("", description="what a reader of its table must know")
     rows: tuple[str, ...] = Field((), description="labels of methods; none: all of params.yaml and of `methods`")
     settings: tuple[str, ...] = Field((), description="none: all")
     held_out: bool = Field(False, description="on families and settings that nothing else looks at, see the study")
@@ -38,6 +40,10 @@ class Experiment(BaseModel):
     largest: dict[str, float] = Field({}, description="data set → largest value that its log has tasks for")
     of: str = Field("", description="another experiment of whose results these rows are a table; nothing is run")
     figure: tuple[str, ...] = Field((), description="rows that are drawn; none: all")
+    printed: dict[str, tuple[tuple[float, float | None], ...]] = Field(
+        {}, description="label → mean and deviation of regret, reliability and utilization as the paper prints them"
+    )
+    paper_metrics: bool = Field(False, description="show these three metrics, beside what is printed")
 
     @property
     def changes(self) -> dict[str, Section]:
@@ -87,11 +93,23 @@ class Choice(BaseModel):
 
 
 class HeldOut(BaseModel):
-    """What no experiment looks at but those with `held_out`: families, and settings of clusters."""
+    """What no experiment looks at but those with `held_out`: families, and settings of clusters.
+
+    Such an experiment has several draws of test tasks: the first are the families held out for good, and each further
+    one is as many others, held out for this draw. Every draw has settings of its own.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     families: float = Field(gt=0, lt=1, description="share of families; their tasks are the test tasks then")
-    settings: int = Field(ge=1, description="drawn after all others, of clusters that these have not where possible")
+    names: dict[str, tuple[str, ...]] = Field({}, description="log → families held out for good, instead of a share")
+    draws: int = Field(1, ge=1, description="draws of test tasks")
+    seeds: int = Field(ge=1, description="splits of all other tasks into training and validation, for each draw")
+    settings: int = Field(ge=1, description="of each draw, after all others, of clusters these have not if possible")
+
+    def letters(self, after: int, draw: int | None = None) -> tuple[str, ...]:
+        """Names of the settings of a draw, or of all draws."""
+        every = _letters(after, self.draws * self.settings)
+        return every if draw is None else every[draw * self.settings : (draw + 1) * self.settings]
 
 
 class Finding(BaseModel):
@@ -103,13 +121,42 @@ class Finding(BaseModel):
     against: str = Field(description="a label, or `baselines`")
 
 
+class Parts(BaseModel):
+    """Predictors × rules: the label of a method is that of its predictor, an underscore and that of its rule."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    predictors: dict[str, str] = Field(description="title → label")
+    rules: dict[str, str] = Field(description="title → label, empty for the predictor's own")
+    named: dict[str, str] = Field({}, description="label by that rule → the method's name")
+
+    def method(self, predictor: str, rule: str) -> str:
+        """The method of two labels."""
+        label = f"{predictor}_{rule}" if rule else predictor
+        return self.named.get(label, label)
+
+    @property
+    def methods(self) -> list[str]:
+        """All of them."""
+        return [self.method(own, rule) for own in self.predictors.values() for rule in self.rules.values()]
+
+
 class Headline(BaseModel):
-    """The table and the sentences that open the page."""
+    """The tables and the sentences that open the page."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     experiment: str
     rows: dict[str, tuple[str, ...]] = Field(description="title → methods; of several, the best one")
+    parts: Parts | None = Field(None, description="what predictors and rules contribute, a second table")
+    metrics_of: str = Field("", description="experiment whose methods are shown by the paper's metrics, a third table")
     follows: tuple[Finding, ...] = ()
+
+
+class Retired(BaseModel):
+    """Goals that no page counts any more."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    text: str
+    reason: str
 
 
 class Looked(BaseModel):
@@ -158,6 +205,7 @@ class StudyFile(BaseModel):
     looked_at: tuple[Looked, ...] = Field((), description="how often each part of the data has been evaluated")
     example: Example
     goals: tuple[Goal, ...] = ()
+    retired: tuple[Retired, ...] = ()
     speed: tuple[Speed, ...] = ()
     deviations: tuple[str, ...] = ()
 
@@ -194,6 +242,13 @@ class StudyPlan:
             raise SettingsError(str(error)) from None
         if not isinstance(content, dict):
             raise SettingsError(f"{path}: expected a mapping, got {type(content).__name__}")
+        held = content.get("held_out")
+        if isinstance(held, dict) and isinstance(named := held.get("names"), str):
+            try:
+                own = read_yaml(Path(path).with_name(named), Limits(), expected="families held out, by log")
+            except DataError as error:
+                raise SettingsError(f"{path}: held_out.names: {error}") from None
+            content["held_out"] = {**held, "names": own}
         try:
             return StudyPlan(StudyFile(**{**content, **changes}), base)
         except ValidationError as error:
@@ -218,6 +273,8 @@ class StudyPlan:
                 if label not in known:
                     raise SettingsError(f"{key}: no method '{label}'; known: {', '.join(known)}")
         names = _letters(0, study.settings)
+        if (total := study.settings + study.held_out.draws * study.held_out.settings) > len(string.ascii_uppercase):
+            raise SettingsError(f"settings and held_out: {total} settings; at most {len(string.ascii_uppercase)}")
         lists = {f"experiments.{name}.settings": each.settings for name, each in study.experiments.items()}
         for key, labels in {"tuning": study.tuning, **lists}.items():
             for label in labels:
@@ -254,6 +311,7 @@ class StudyPlan:
             raise SettingsError(f"headline.experiment: '{headline.experiment}' is no experiment, or has a sweep")
         rows = self.rows(headline.experiment)
         pairs = [label for each in headline.follows for label in (each.method, each.against)]
+        pairs += headline.parts.methods if headline.parts else []
         for label in (*(label for labels in headline.rows.values() for label in labels), *pairs):
             if label not in (*rows, OURS, BASELINES):
                 raise SettingsError(f"headline: no row '{label}' in {headline.experiment}; known: {', '.join(rows)}")
@@ -281,20 +339,28 @@ class StudyPlan:
         """Labels of an experiment's methods."""
         return self.study.experiments[experiment].rows or tuple(self.base.methods)
 
-    def settings_of(self, experiment: str) -> tuple[str, ...]:
-        """Names of an experiment's settings."""
+    def draws_of(self, experiment: str) -> tuple[int | None, ...]:
+        """An experiment's draws of test tasks; None where these are part of each seed's split."""
+        held_out = self.study.experiments[experiment].held_out
+        return tuple(range(self.study.held_out.draws)) if held_out else (None,)
+
+    def settings_of(self, experiment: str, draw: int | None = None) -> tuple[str, ...]:
+        """Names of an experiment's settings, all or those of a draw."""
         own, study = self.study.experiments[experiment], self.study
         if own.held_out:
-            return _letters(study.settings, study.held_out.settings)
+            return study.held_out.letters(study.settings, draw)
         return own.settings or _letters(0, study.settings)
 
-    def featurizing(self, experiment: str) -> Section:
-        """Section `featurize` of an experiment's data."""
-        usual: Section = self.base.content["featurize"]
-        if not self.study.experiments[experiment].held_out:
+    def featurizing(self, data: str, draw: int | None = None) -> Section:
+        """Section `featurize` on a log: for experiments without the families held out, or for a draw of test tasks."""
+        held = self.study.held_out
+        usual: Section = {**self.base.content["featurize"]}
+        if names := held.names.get(data):
+            usual["held_out_names"] = list(names)
+        if draw is None:
             return usual
-        own = {"settings": self.study.held_out.settings, "settings_after": self.study.settings, "tests_on": "held_out"}
-        return {**usual, **own}
+        own = {"settings": held.draws * held.settings, "settings_after": self.study.settings, "tests_on": "held_out"}
+        return {**usual, **own, "seeds": list(range(held.seeds)), "draw": draw}
 
     def settings(self, experiment: str, value: float | None) -> Settings:
         """The params of an experiment's unit of work; `methods` holds its rows alone."""

@@ -12,6 +12,7 @@ from mfcp.paper.results import HELD_OUT
 from mfcp.paper.study_file import BASELINES, OURS
 
 RATIO = f"vs_{BASELINE}"
+PAPER_METRICS = ("regret", "reliability", "utilization")
 _AS_BASELINE = {"mean": 1.0, "ci_low": None, "ci_high": None}
 
 
@@ -22,42 +23,39 @@ def summarise_study(results: dict[str, Any]) -> dict[str, Any]:
         results: the content of paper.json, see `mfcp.paper.results.gather`.
 
     Returns:
-        `study`, `example`, `deviations`, `looked_at`, `speed`, `goals`, `cpu_seconds` and
-        `environment` as they are in paper.json;
-        `headline`, the rows of the page's first table and the ratios of its sentences, per log;
+        `study`, `example`, `deviations`, `retired`, `looked_at`, `speed`, `goals`, `cpu_seconds` and `environment` as
+        they are in paper.json;
+        `headline`, the rows of the page's first tables and the ratios of its sentences, per log;
         `errors`, per log and method of the first experiment its errors of log time;
         `data`, per log its number of tasks, families and clusters, what is emulated, and the clusters of its settings;
         `ratios`, per experiment its title, its changes of params.yaml and, per method and column, the ratio of its
-        penalised excess to the baseline's on held-out settings (on all settings where none is held out).
+        penalised excess to the baseline's on held-out settings (on all settings where none is held out);
+        `metrics`, per experiment that shows the paper's three metrics, these per method and column.
     """
-    kept = ("study", "example", "deviations", "looked_at", "speed", "cpu_seconds", "environment")
+    kept = ("study", "example", "deviations", "retired", "looked_at", "speed", "cpu_seconds", "environment")
+    experiments = results["experiments"]
     return {
         **{key: results[key] for key in kept},
-        "study": results["study"] | {"figure": _drawn(results)},
         "goals": [_goal(goal) for goal in results["goals"]],
-        "data": {name: _data(data) for name, data in results["data"].items()},
-        "ratios": {name: _ratios(experiment) for name, experiment in results["experiments"].items()},
+        "data": {name: _data(name, data, results["study"]["held_out"]) for name, data in results["data"].items()},
+        "ratios": {name: _ratios(experiment) for name, experiment in experiments.items()},
+        "metrics": {
+            name: _metrics(experiment) for name, experiment in experiments.items() if experiment["paper_metrics"]
+        },
         "headline": _headline(results),
         "errors": {
-            entry["data"]: held_out_or_all(entry["errors"])
-            for entry in next(iter(results["experiments"].values()))["entries"]
+            entry["data"]: held_out_or_all(entry["errors"]) for entry in next(iter(experiments.values()))["entries"]
         },
     }
 
 
 def _headline(results: dict[str, Any]) -> dict[str, Any]:
-    """The table and the sentences of the page, from the experiment that the study names."""
+    """The tables and the sentences of the page, from the experiment that the study names."""
     wanted = results["headline"]
     entries = results["experiments"][wanted["experiment"]]["entries"]
     rows = []
     for title, labels in wanted["rows"].items():
-        cells = []
-        for entry in entries:
-            label = min(labels, key=lambda name: entry["chosen_on"].get(name, math.inf))
-            cells.append(
-                {"label": label, "ratio": _interval(held_out_or_all(entry["tables"])[label].get(RATIO) or _AS_BASELINE)}
-            )
-        rows.append({"title": title, "of": labels, "cells": cells})
+        rows.append({"title": title, "of": labels, "cells": [_cell(entry, labels) for entry in entries]})
     follows = [
         {
             "text": found["text"],
@@ -65,24 +63,49 @@ def _headline(results: dict[str, Any]) -> dict[str, Any]:
         }
         for k, found in enumerate(wanted["follows"])
     ]
-    settings = sorted({name for entry in entries for name in entry["tables"] if name not in (POOLED, HELD_OUT)})
-    return {"logs": [entry["data"] for entry in entries], "rows": rows, "follows": follows, "settings": settings}
+    parts = [
+        {"predictors": title, "log": entry["data"], "cells": {r: _to_baseline(entry, m) for r, m in methods.items()}}
+        for entry in entries
+        for title, methods in wanted["parts"].items()
+    ]
+    return {
+        "logs": [entry["data"] for entry in entries],
+        "rows": rows,
+        "follows": follows,
+        "parts": parts,
+        "metrics_of": wanted["metrics_of"],
+    }
+
+
+def _cell(entry: dict[str, Any], labels: list[str]) -> dict[str, Any]:
+    """The ratio of one method; of several, of that with the least excess where methods are chosen."""
+    label = min(labels, key=lambda name: entry["chosen_on"].get(name, math.inf))
+    return {"label": label, "ratio": _to_baseline(entry, label)}
+
+
+def _to_baseline(entry: dict[str, Any], label: str) -> dict[str, Any] | None:
+    """The ratio of a method's penalised excess to the baseline's: of the baseline itself 1."""
+    return _interval(held_out_or_all(entry["tables"])[label].get(RATIO) or _AS_BASELINE)
+
+
+def _metrics(experiment: dict[str, Any]) -> dict[str, Any]:
+    """The paper's metrics: per method and column mean and deviation of each, beside what the paper prints."""
+    entries = [held_out_or_all(entry["tables"]) for entry in experiment["entries"]]
+    columns = [{"data": entry["data"], "value": entry["value"]} for entry in experiment["entries"]]
+    rows = {
+        label: [
+            [[own[label][name]["mean"], own[label][name]["std"]] for name in PAPER_METRICS] if label in own else None
+            for own in entries
+        ]
+        for label in dict.fromkeys(label for own in entries for label in own)
+    }
+    titled = {key: experiment[key] for key in ("title", "swept", "printed")}
+    return {**titled, "columns": columns, "rows": rows}
 
 
 def held_out_or_all(tables: dict[str, Any]) -> Any:
     """The entry of held-out settings, else of all settings together."""
     return tables[HELD_OUT] if HELD_OUT in tables else tables.get(POOLED)
-
-
-def _drawn(results: dict[str, Any]) -> list[str]:
-    """The methods of the page's figure."""
-    study, first = results["study"], next(iter(results["experiments"].values()))
-    return [*dict.fromkeys([*first["figure"], *study["baselines"], *study["ours"], *_against(results)])]
-
-
-def _against(results: dict[str, Any]) -> list[str]:
-    """The methods that goals compare with by their label."""
-    return [goal["against"] for goal in results["goals"] if goal["against"]]
 
 
 def _best(entry: dict[str, Any]) -> dict[str, Any]:
@@ -101,10 +124,15 @@ def _interval(value: dict[str, Any] | None) -> dict[str, Any] | None:
     return value and {key: value[key] for key in ("mean", "ci_low", "ci_high", "p") if key in value}
 
 
-def _data(data: dict[str, Any]) -> dict[str, Any]:
-    pool = {key: data["pool"][key] for key in ("tasks", "families", "clusters", "emulated")}
-    split_by = "family" if pool["families"] >= FEWEST_FAMILIES else "source task"
-    return {**pool, "settings": data["settings"], "split_by": split_by}
+def _data(name: str, data: dict[str, Any], held_out: dict[str, Any]) -> dict[str, Any]:
+    """What a page says of a log, and how many of its groups a draw of test tasks has."""
+    pool = {key: data["pool"][key] for key in ("tasks", "source_tasks", "families", "clusters", "emulated")}
+    by_family = pool["families"] >= FEWEST_FAMILIES
+    groups = pool["families"] if by_family else pool["source_tasks"]
+    tested = held_out["named"].get(name) or max(1, round(held_out["families"] * groups))
+    held = {"tested": tested, "groups": groups, "kind": "families" if by_family else "source tasks"}
+    split_by = "family" if by_family else "source task"
+    return {**pool, "settings": data["settings"], "split_by": split_by, "held_out": held}
 
 
 def _ratios(experiment: dict[str, Any]) -> dict[str, Any]:
@@ -116,5 +144,5 @@ def _ratios(experiment: dict[str, Any]) -> dict[str, Any]:
         for ratios in rows.values():
             ratios += [None] * (number + 1 - len(ratios))
     best = [_best(entry) for entry in experiment["entries"]]
-    titled = {key: experiment[key] for key in ("title", "swept", "changes")}
+    titled = {key: experiment[key] for key in ("title", "about", "swept", "changes", "settings", "figure")}
     return {**titled, "columns": columns, "rows": rows, "best": best}

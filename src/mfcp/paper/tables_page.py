@@ -6,7 +6,7 @@ from typing import Any
 
 from mfcp.evaluation.metric_table import BASELINE
 from mfcp.paper.study_file import BASELINES, OURS
-from mfcp.paper.wording import markdown, met, number, paragraph
+from mfcp.paper.wording import listed, markdown, met, number, paragraph
 
 RATIOS = "ratios.png"
 SWEPT = {"tasks": "N", "zeta_floor": "floor of zeta"}
@@ -20,10 +20,10 @@ def tables_page(summary: dict[str, Any]) -> str:
         paragraph(
             "[The results](../results.md) say what is measured. A table shows the ratio of each method's penalised",
             "excess to that of TSM, on settings that were not for tuning; `ours` and `baseline` mark the methods that",
-            "the best of each is chosen from, `ceiling` those that know what no method can.",
+            "the best of each is chosen from, `ceiling` those that know what no method can. But for the first table,",
+            "a seed splits the tasks that are not held out for good: 55 % to learn from, 20 % for validation, the rest",
+            "to test on; so its test tasks are other ones under every seed.",
         ),
-        "",
-        f"![Ratio to TSM by method and log]({RATIOS})",
         "",
         *_ratio_tables(summary),
         *_errors(summary),
@@ -37,31 +37,63 @@ def tables_page(summary: dict[str, Any]) -> str:
 
 
 def _ratio_tables(summary: dict[str, Any]) -> list[str]:
-    """A table per experiment; a later one leaves out what an earlier one has shown on the same rounds."""
+    """A table per experiment, and where it shows the paper's metrics a second one."""
     study, lines = summary["study"], list[str]()
     marks = {kind: f" ({word})" for kind, word in ((OURS, "ours"), (BASELINES, "baseline"), ("ceilings", "ceiling"))}
     mark = {label: word for kind, word in marks.items() for label in study[kind]}
-    shown = {BASELINE}
-    for experiment in summary["ratios"].values():
+    for name, experiment in summary["ratios"].items():
         columns, swept = experiment["columns"], experiment["swept"]
-        labels = [label for label in experiment["rows"] if label not in ({BASELINE} if swept else shown)]
-        if len(labels) > len(study["figure"]):
-            labels = [label for label in labels if label in (*study["figure"], *study["ceilings"])]
-        shown |= set() if swept else {*labels}
-        titles = [c["data"] if swept is None else f"{c['data']} {c['value']:g}" for c in columns]
         rows = [
-            [f"`{label}`{mark.get(label, '')}", *(number(ratio, 2) for ratio in experiment["rows"][label])]
-            for label in labels
+            [f"`{label}`{mark.get(label, '')}", *(number(ratio, 2) for ratio in ratios)]
+            for label, ratios in experiment["rows"].items()
+            if label != BASELINE
         ]
-        notes = _notes(experiment)
-        text = [paragraph(*notes), ""] if notes else []
-        lines += [f"## {experiment['title']}", "", *text, *markdown(["ratio to TSM", *titles], rows), ""]
+        table = markdown(["ratio to TSM", *(_column(column, swept) for column in columns)], rows)
+        lines += [f"## {experiment['title']}", "", *_notes(experiment, study), *table, ""]
+        if name in summary["metrics"] and name != summary["headline"]["metrics_of"]:
+            lines += ["By the paper's metrics, mean ± standard deviation over seeds:", ""]
+            lines += metrics_tables(summary, name)
     return lines
 
 
-def _notes(experiment: dict[str, Any]) -> list[str]:
+def metrics_tables(summary: dict[str, Any], name: str, *, figure_only: bool = False) -> list[str]:
+    """Regret, reliability and utilization of an experiment's methods: a table, a row per column and method.
+
+    Args:
+        summary: see `mfcp.paper.summary.summarise_study`.
+        name: of the experiment.
+        figure_only: only the methods that its figure has.
+    """
+    own, experiment = summary["metrics"][name], summary["ratios"][name]
+    rows = []
+    for label, per_column in own["rows"].items():
+        if figure_only and label not in experiment["figure"]:
+            continue
+        if label in own["printed"]:
+            rows.append(["the paper", f"`{label}`", *map(_spread, own["printed"][label])])
+        for column, values in zip(own["columns"], per_column, strict=True):
+            rows.append([_column(column, own["swept"]), f"`{label}`", *map(_spread, values or [])])
+    order = {"the paper": -1} | {_column(column, own["swept"]): k for k, column in enumerate(own["columns"])}
+    rows.sort(key=lambda row: order[row[0]])
+    return [*markdown(["log", "method", "regret [s/task]", "reliability", "utilization"], rows), ""]
+
+
+def _column(column: dict[str, Any], swept: str | None) -> str:
+    return column["data"] if swept is None else f"{column['data']} {column['value']:g}"
+
+
+def _spread(pair: list[float | None]) -> str:
+    """Mean ± deviation, if that is known."""
+    mean, deviation = pair
+    assert mean is not None
+    decimals = 3 if abs(mean) < 10 and (deviation or 0.0) < 10 else 0
+    return f"{mean:.{decimals}f}" if deviation is None else f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
+
+
+def _notes(experiment: dict[str, Any], study: dict[str, Any]) -> list[str]:
     """What a reader of an experiment's table must know."""
-    notes = []
+    held = [name for name in experiment["settings"] if name not in study["tuning"]]
+    notes = [*filter(None, [experiment["about"]]), f"Setting{'s' * (len(held) > 1)} {listed(held)}."]
     if experiment["swept"]:
         notes.append(f"Columns: the log, and {SWEPT[experiment['swept']]}.")
     changes = [
@@ -74,7 +106,7 @@ def _notes(experiment: dict[str, Any]) -> list[str]:
     failed = sorted({f"{c['data']} {setting}" for c in experiment["columns"] for setting in c["missing"]})
     if failed:
         notes.append(f"Jobs failed, so their settings are left out: {', '.join(failed)}.")
-    return notes
+    return [paragraph(*notes), ""]
 
 
 def _errors(summary: dict[str, Any]) -> list[str]:
@@ -106,11 +138,13 @@ def _goals(summary: dict[str, Any]) -> list[str]:
         row[1 + logs.index(speed["data"])] = f"{speed['found']:.1f} {met(speed['found'] <= speed['at_most'])}"
     about = paragraph(
         "Ratios of two methods' means on held-out settings, beside goals that were set before. A goal is met where the",
-        "ratio is at most the goal and its p-value below .05 (.01 for MFCP-AD against TSM). Regret can be below zero,",
-        "where plans miss gamma and save time; a ratio then says nothing, and *below 0* gives the first method's mean",
-        "minus the goal's share of the second's.",
+        "ratio is at most the goal and its p-value below .05 (.01 for MFCP-AD against TSM);",
+        "goals of 1.00 and above ask",
+        "for the ratio alone.",
     )
-    return ["## Goals", "", about, "", *markdown(["goal", "at most", *logs], [[k, *v] for k, v in rows.items()]), ""]
+    table = markdown(["goal", "at most", *logs], [[k, *v] for k, v in rows.items()])
+    retired = [f"- {each['text']}: {each['reason']}." for each in summary["retired"]]
+    return ["## Goals", "", about, "", *table, "", "Goals that are no longer counted:", "", *retired, ""]
 
 
 def _at_most(text: str, summary: dict[str, Any]) -> str:
@@ -154,12 +188,13 @@ def _data(summary: dict[str, Any]) -> list[str]:
     rows = []
     for name, data in summary["data"].items():
         emulated = ", ".join(data["emulated"]) or "nothing"
-        rows.append([name, *(str(data[key]) for key in ("tasks", "families", "clusters", "split_by")), emulated])
+        counts = (str(data[key]) for key in ("tasks", "source_tasks", "families", "clusters", "split_by"))
+        rows.append([name, *counts, emulated])
     about = paragraph(
         "A split keeps a family of models on one side. A log of few families is split by source task instead, a model",
         "with one batch size; then other batch sizes of a test task's model may be in training.",
     )
-    titles = ["log", "tasks", "families", "clusters", "split by", "emulated, not measured"]
+    titles = ["log", "tasks", "source tasks", "families", "clusters", "split by", "emulated, not measured"]
     return ["## Data", "", about, "", *markdown(titles, rows), ""]
 
 
