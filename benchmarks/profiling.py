@@ -105,7 +105,7 @@ def by_steps(setting: Setting, model: Trained, rounds: int) -> pd.DataFrame:
         return [conditioned(belief, sigma, error, own, steps, seed) for belief, sigma, error, own, seed in given]
 
     tables = [judged(NOTHING, beliefs)]
-    tables += [judged(f"{steps} steps on the fastest", after(fastest, steps)) for steps in STEPS]
+    tables += [judged(f"{steps} step{'s' * (steps > 1)} on the fastest", after(fastest, steps)) for steps in STEPS]
     at = []
     for m in range(setting.clusters):
         there = [np.where(b.allowed[:, m], m, own) for b, own in zip(beliefs, fastest, strict=True)]
