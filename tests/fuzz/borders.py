@@ -220,9 +220,10 @@ def _read_settings(path: Path) -> None:
 
 
 def _read_study(path: Path) -> None:
-    from mfcp.paper.study_file import StudyPlan
+    from mfcp.paper.study_file import DEFAULT, StudyPlan
     from mfcp.settings import Settings
 
+    shutil.copy(DEFAULT.with_name("held_out.yaml"), path.parent)
     StudyPlan.load(path, Settings.load(ROOT / "params.yaml"))
 
 

@@ -42,6 +42,8 @@ def keys(made, source=SOURCE):
         (lambda c: c.update(colour="red"), "colour: unknown key"),
         (lambda c: c["held_out"].update(draws=13, settings=2), "settings and held_out: 28 settings; at most 26"),
         (lambda c: c["held_out"].update(names="none.yaml"), r"held_out\.names: .*none\.yaml"),
+        (lambda c: c["held_out"].update(names="../a.yaml"), r"held_out\.names: expected a file beside it"),
+        (lambda c: c["held_out"].update(names=["a"]), r"held_out\.names"),
         (lambda c: c.pop("seeds"), "seeds: Field required"),
         (lambda c: c["ours"].append("magic"), "ours: no method 'magic'; known: "),
         (lambda c: c["experiments"]["tasks"]["rows"].append("magic"), r"experiments\.tasks\.rows: no method 'magic'"),

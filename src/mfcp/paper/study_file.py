@@ -248,6 +248,8 @@ class StudyPlan:
                 own = read_yaml(Path(path).with_name(named), Limits(), expected="families held out, by log")
             except DataError as error:
                 raise SettingsError(f"{path}: held_out.names: {error}") from None
+            except ValueError:
+                raise SettingsError(f"{path}: held_out.names: expected a file beside it, got '{named}'") from None
             content["held_out"] = {**held, "names": own}
         try:
             return StudyPlan(StudyFile(**{**content, **changes}), base)
