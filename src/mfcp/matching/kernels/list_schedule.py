@@ -20,12 +20,13 @@ def occupied(constraints, i, count, seconds):
 
 
 @kernel
-def _fits(constraints, i, j, used, slack):
-    """Whether the capacities of cluster i have room for task j."""
-    fits = True
+def room(constraints, used, i, j, out, slack):
+    """Whether the capacities of cluster i have room for task j, once task `out` (-1: none) has left."""
     for r in range(len(constraints.use)):
-        fits = fits and used[r, i] + constraints.use[r, j, i] <= constraints.limit[r, i] * (1.0 + slack)
-    return fits
+        leaves = constraints.use[r, out, i] if out >= 0 else 0.0
+        if used[r, i] - leaves + constraints.use[r, j, i] > constraints.limit[r, i] * (1.0 + slack):
+            return False
+    return True
 
 
 @kernel
@@ -65,7 +66,7 @@ def construct(times, reliabilities, order, weights, price, constraints, slack, p
                 due = min(deadline[j], soonest[i]) if together else deadline[j]
                 if end > due * (1.0 + slack):
                     continue
-            if not _fits(constraints, i, j, used, slack):
+            if not room(constraints, used, i, j, -1, slack):
                 continue
             score = weights[0] * end + weights[1] * (busy_for - busy[i]) - price * reliabilities[j, i]
             if priced:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mfcp.compiling import kernel
-from mfcp.matching.kernels.list_schedule import Constraints, occupied
+from mfcp.matching.kernels.list_schedule import Constraints, occupied, room
 from mfcp.matching.problem import EQUAL
 
 _SWEEPS = 50
@@ -22,16 +22,6 @@ def _end(constraints, i, count, seconds):
 def _price_of(constraints, weights, j, i):
     """What task j on cluster i adds to the weighted cost."""
     return weights[2] * constraints.cost[j, i] if len(constraints.cost) else 0.0
-
-
-@kernel
-def _room(constraints, used, i, j, out, slack):
-    """Whether cluster i has room for task j once task `out` (-1: none) is gone."""
-    for r in range(len(constraints.use)):
-        leaves = constraints.use[r, out, i] if out >= 0 else 0.0
-        if used[r, i] - leaves + constraints.use[r, j, i] > constraints.limit[r, i] * (1.0 + slack):
-            return False
-    return True
 
 
 @kernel
@@ -104,7 +94,7 @@ def _settle(times, reliabilities, weights, constraints, slack, swaps, plan):
                 dearer += weights[1] * (after - before)
                 if not _better(gain, before - after, dearer, value, total):
                     continue
-                if not _room(constraints, used, k, j, -1, slack):
+                if not room(constraints, used, k, j, -1, slack):
                     continue
                 load[i], load[k], count[i], count[k] = one, two, count[i] - 1, count[k] + 1
                 _occupy(constraints, i, j, -1.0, used)
@@ -128,7 +118,7 @@ def _settle(times, reliabilities, weights, constraints, slack, swaps, plan):
                 dearer += weights[1] * (after - before)
                 if not _better(gain, before - after, dearer, value, total):
                     continue
-                if not (_room(constraints, used, k, j, other, slack) and _room(constraints, used, i, other, j, slack)):
+                if not (room(constraints, used, k, j, other, slack) and room(constraints, used, i, other, j, slack)):
                     continue
                 load[i], load[k] = one, two
                 for cluster, gone, come in ((i, j, other), (k, other, j)):

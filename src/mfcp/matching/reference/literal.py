@@ -11,8 +11,8 @@ from mfcp.matching.relaxed.mirror_descent import objective_slope
 from mfcp.matching.relaxed.objective import RelaxedProblem
 
 PRINTED_STEPS, PRINTED_RATE, PRINTED_BETA, PRINTED_LAM = 25, 0.5, 1.0, 0.03
-"""What the paper does not tell of Algorithm 1, per balanced makespan: of the grid of `benchmarks/printed.py`, what has
-the best rounded plans of those whose iterates come near to rest. Longer steps make them jump between corners.
+"""What the paper does not tell of Algorithm 1, per balanced makespan: of the grid of `benchmarks/printed.py`, weights
+with good rounded plans at a step that is short enough for the iterates not to jump between corners.
 
 Under the true times and reliabilities these plans cost as much as plans at random on some settings.
 """
