@@ -24,12 +24,16 @@ from tuning import TuningLog
 
 from mfcp.arrays import Floats
 from mfcp.errors import guarded
-from mfcp.evaluation.metrics import Reference, round_metrics
-from mfcp.matching.integer.enumeration import all_plans, plan_values
-from mfcp.matching.planning import FALLBACK_PRICE, solve, solve_or_fall_back
+from mfcp.evaluation.compare import resample
+from mfcp.evaluation.metrics import Reference
+from mfcp.matching.integer.enumeration import plan_values
+from mfcp.matching.planning import FALLBACK_PRICE, solve_or_fall_back
 from mfcp.matching.problem import EQUAL, SLACK, MatchingProblem
 from mfcp.methods.base import Method, Trained
 from mfcp.progress import progress
+from mfcp.rules.base import Rule
+from mfcp.rules.point import Point
+from mfcp.rules.priced import Priced
 from mfcp.study.setting import Setting
 
 SEEDS = (1000, 1001, 1002, 1003, 1004)
@@ -52,51 +56,43 @@ def costs(problem: MatchingProblem, price: float | None) -> Floats:
     return np.where(np.isfinite(hard).any(axis=1, keepdims=True), hard, fallback)
 
 
-def judged(setting: Setting, model: Trained, reference: Reference, price: float | None) -> pd.DataFrame:
-    """A row per round: excess of the plan taken, the first, and the least, mean and worst of the tied ones."""
-    plans, _ = all_plans(setting.clusters, setting.matching.tasks)
-
-    def excess(plan: np.ndarray, part: slice) -> Floats:
-        own = Reference(
-            reference.rounds, reference.truth.take(part), reference.optimal[part], reference.makespan[part],
-            reference.least_cost[part],
-        )  # fmt: skip
-        result: Floats = round_metrics(plan, own, price=setting.price)["penalised_excess"]
-        return result
-
-    rows = []
-    for s, belief in enumerate(model.beliefs(setting, reference.rounds)):
-        problem = belief.problem()
-        cost = costs(problem, price)
-        if price is None:
-            taken = solve_or_fall_back(problem).assignment
-        else:
-            taken = solve(problem, price=price * solve_or_fall_back(problem).makespan).assignment
-        least = cost.min(axis=1, keepdims=True)
-        equal = cost <= least + EQUAL * np.abs(least)
-        for r in range(len(cost)):
-            part = slice(s * len(cost) + r, s * len(cost) + r + 1)
-            tied = np.concatenate([excess(plan[None], part) for plan in plans[equal[r]]])
-            rows.append(
-                {
-                    "setting": setting.name, "seed": s, "several": equal[r].sum() > 1,
-                    "taken": excess(taken[r : r + 1], part)[0], "first": tied[0], "least": tied.min(),
-                    "mean": tied.mean(), "worst": tied.max(),
-                }
-            )  # fmt: skip
-    return pd.DataFrame(rows)
+def true_excess(reference: Reference, price: float) -> Floats:
+    """(B, P) penalised excess of every plan, as `round_metrics` has it for one."""
+    value, mean = plan_values(reference.truth)
+    short = np.maximum(reference.truth.gamma[:, None] - mean, 0.0)
+    cost = value / reference.makespan[:, None] + price * np.where(short > SLACK, short, 0.0)
+    excess: Floats = np.maximum(cost - reference.least_cost[:, None], 0.0)
+    return excess
 
 
-def difference(table: pd.DataFrame) -> str:
-    """Mean of taken - first, with the 95 % interval of a bootstrap over blocks of setting and seed, then rounds."""
-    rng = np.random.default_rng(0)
-    blocks = [own.to_numpy() for _, own in (table["taken"] - table["first"]).groupby([table["setting"], table["seed"]])]
-    means = []
-    for _ in range(DRAWS):
-        drawn = rng.integers(len(blocks), size=len(blocks))
-        means.append(np.mean([rng.choice(blocks[k], len(blocks[k])).mean() for k in drawn]))
-    low, high = np.quantile(means, [0.025, 0.975])
-    return f"{np.mean([block.mean() for block in blocks]):+.4f} [{low:+.4f}, {high:+.4f}]"
+def judged(setting: Setting, model: Trained, reference: Reference, rule: Rule) -> tuple[pd.DataFrame, float]:
+    """A row per round and choice, the choice as `method`: the plan taken, the first of the tied ones, and their least,
+    mean and worst excess; and the share of rounds with several."""
+    rounds = reference.rounds.shape[1]
+    excess = true_excess(reference, setting.price)
+    beliefs = model.beliefs(setting, reference.rounds)
+    price = setting.price if rule.name == Priced.name else None
+    cost = np.concatenate([costs(belief.problem(), price) for belief in beliefs])
+    plans = np.concatenate([rule.plan(belief, parameter=0.0, price=setting.price) for belief in beliefs])
+    place = setting.clusters ** np.arange(setting.matching.tasks)[::-1]  # of a plan among all, as `all_plans` has them
+    least = cost.min(axis=1, keepdims=True)
+    equal = cost <= least + EQUAL * np.abs(least)
+    tied = np.where(equal, excess, np.nan)
+    found = {
+        "taken": np.take_along_axis(excess, (plans @ place)[:, None], axis=1)[:, 0],
+        "first": np.take_along_axis(excess, equal.argmax(axis=1)[:, None], axis=1)[:, 0],
+        "least": np.nanmin(tied, axis=1),
+        "mean": np.nanmean(tied, axis=1),
+        "worst": np.nanmax(tied, axis=1),
+    }
+    common = {
+        "setting": setting.name,
+        "seed": np.repeat(setting.seeds, rounds),
+        "round": np.tile(np.arange(rounds), len(setting.seeds)),
+        "optimal_makespan": reference.makespan,
+    }
+    tables = [pd.DataFrame({"method": name, "penalised_excess": own, **common}) for name, own in found.items()]
+    return pd.concat(tables, ignore_index=True), float((equal.sum(axis=1) > 1).mean())
 
 
 def main() -> None:
@@ -104,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR")
     log = TuningLog(parser.parse_args().data, SEEDS)
-    found: dict[tuple[str, str], list[pd.DataFrame]] = {}
+    found: dict[tuple[str, str], list[tuple[pd.DataFrame, float]]] = {}
     budget = log.settings.section("finetune")
     with progress("ties", len(log.names) * len(ROWS)) as advance:
         for setting in log.each(log.usual):
@@ -112,14 +108,16 @@ def main() -> None:
             reference = Reference.of(setting, ROUNDS, "validation")
             for title, row in ROWS.items():
                 model = Method.parse(row).fit(setting, start, budget)
-                for rule, price in (("point", None), ("priced", setting.price)):
-                    found.setdefault((title, rule), []).append(judged(setting, model, reference, price))
+                for rule in (Point(), Priced()):
+                    found.setdefault((title, rule.name), []).append(judged(setting, model, reference, rule))
                 advance()
     table = Table("predictors", "rule", "ties", "taken", "first", "least", "mean", "worst", "taken - first")
-    for (title, rule), parts in found.items():
-        whole = pd.concat(parts)
-        cells = (f"{whole[name].mean():.3f}" for name in ("taken", "first", "least", "mean", "worst"))
-        table.add_row(title, rule, f"{whole['several'].mean():.0%}", *cells, difference(whole))
+    for (title, name), parts in found.items():
+        sample = resample(pd.concat([own for own, _ in parts], ignore_index=True), DRAWS)
+        cells = (f"{sample.of(choice, 'penalised_excess')[0]:.3f}" for choice in sample.methods)
+        gain = sample.difference("taken", "first", "penalised_excess")
+        text = f"{gain['mean']:+.4f} [{gain['ci_low']:+.4f}, {gain['ci_high']:+.4f}]"
+        table.add_row(title, name, f"{np.mean([share for _, share in parts]):.0%}", *cells, text)
     Console(width=110).print(table)
 
 

@@ -72,7 +72,7 @@ def metrics_tables(summary: dict[str, Any], name: str, *, figure_only: bool = Fa
         if label in own["printed"]:
             rows.append(["the paper", f"`{label}`", *map(_spread, own["printed"][label])])
         for column, values in zip(own["columns"], per_column, strict=True):
-            rows.append([_column(column, own["swept"]), f"`{label}`", *map(_spread, values or [])])
+            rows.append([_column(column, own["swept"]), f"`{label}`", *(map(_spread, values) if values else ["-"] * 3)])
     order = {"the paper": -1} | {_column(column, own["swept"]): k for k, column in enumerate(own["columns"])}
     rows.sort(key=lambda row: order[row[0]])
     return [*markdown(["log", "method", "regret [s/task]", "reliability", "utilization"], rows), ""]
@@ -138,9 +138,8 @@ def _goals(summary: dict[str, Any]) -> list[str]:
         row[1 + logs.index(speed["data"])] = f"{speed['found']:.1f} {met(speed['found'] <= speed['at_most'])}"
     about = paragraph(
         "Ratios of two methods' means on held-out settings, beside goals that were set before. A goal is met where the",
-        "ratio is at most the goal and its p-value below .05 (.01 for MFCP-AD against TSM);",
-        "goals of 1.00 and above ask",
-        "for the ratio alone.",
+        "ratio is at most the goal and its p-value below .05 (.01 for MFCP-AD against TSM); goals of 1.00 and above",
+        "ask for the ratio alone.",
     )
     table = markdown(["goal", "at most", *logs], [[k, *v] for k, v in rows.items()])
     retired = [f"- {each['text']}: {each['reason']}." for each in summary["retired"]]
