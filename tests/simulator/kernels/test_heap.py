@@ -24,12 +24,12 @@ def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps):
             take(books, job)
             held.pop(job, None)
         else:
-            books.jobs[job]["next_at"] = time
-            put(books, job)
+            put(books, job, float(time))
             held[job] = time
         running = books.lists[BY_TIME, : books.counts[HEAPED]]
         assert sorted(running) == sorted(held)
         assert books.jobs["place"][running].tolist() == list(range(len(running)))
         assert all(books.jobs[job]["place"] == NONE for job in range(10) if job not in held)
         if held:
-            assert books.jobs[running[0]]["next_at"] == min(held.values())
+            assert books.times[: len(running)].tolist() == [held[job] for job in running]
+            assert books.times[0] == min(held.values())

@@ -20,7 +20,7 @@ FIRST, BEST, FASTEST = 0, 1, 2  # which node of those with room
 JOB = np.dtype([
     ("submit", "f8"), ("duration", "f8"), ("overhead", "f8"), ("value", "f8"), ("weight", "f8"), ("more", "f8"),
     ("left", "f8"), ("executed", "f8"), ("since", "f8"), ("charge", "f8"), ("pace", "f8"), ("end", "f8"),
-    ("next_at", "f8"), ("started", "f8"), ("finished", "f8"), ("lost", "f8"), ("key", "f8"), ("due", "f8"),
+    ("started", "f8"), ("finished", "f8"), ("lost", "f8"), ("key", "f8"), ("due", "f8"),
     ("gpus", "i4"), ("kind", "i4"), ("level", "i4"), ("attempt", "i4"), ("status", "i4"), ("stops", "i4"),
     ("place", "i4"), ("cell", "i4"), ("mark", "i4"),
 ], align=True)  # fmt: skip
@@ -30,7 +30,7 @@ JOB = np.dtype([
 `mfcp.simulator.policies.base.Keys`); `more` is what the policy believes it needs beyond its true duration, NaN if it
 does not know. `left` of the present attempt at speed 1; `executed` on accelerators, charges included; `since` when
 progress was last added; `charge` still to pass without progress; `pace` seconds for a second of progress; `end` of the
-attempt; `next_at`, when something happens to the job; `lost` accelerator-seconds of failed attempts; `key` as it was
+attempt; `lost` accelerator-seconds of failed attempts; `key` as it was
 last computed; `due`, the believed end. `kind`: jobs of a kind ask for the same accelerators and run on the same types.
 `stops`, how often it was taken off; `place` in the heap of running jobs; `cell`, the first of what it holds; `mark`, of
 the decision under way.
@@ -74,9 +74,10 @@ class Books(NamedTuple):
         jobs: (n,) `JOB`; nodes: (L,) `NODE`; kinds: (k + 1,) `KIND`, the last of them empty; log: (capacity,) `ROW`.
         speed: (n, K) by type of accelerator; 0 where a job does not run.
         fails: (n, attempts) seconds that are left when an attempt fails, at speed 1; negative where it succeeds.
-        lists: (4, n) of jobs: BY_TIME, those that run, a heap by `next_at`; QUEUE, the jobs of each kind, whose order
+        lists: (4, n) of jobs: BY_TIME, those that run, a heap; QUEUE, the jobs of each kind, whose order
             its user fixes; SOME and OTHERS, room for two more.
         tree: of the jobs of each kind; what it holds its user says.
+        times: (n,) when something happens to the jobs of BY_TIME.
         cells: (C, 3) node, accelerators, next cell.
         clock: (1,) now; counts: (COUNTS,).
     """
@@ -89,6 +90,7 @@ class Books(NamedTuple):
     fails: Floats
     lists: Any
     tree: Floats
+    times: Floats
     cells: Any
     clock: Floats
     counts: Ints
@@ -122,7 +124,7 @@ def fresh_books(jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Float
     _, one, kind = np.unique(demand, return_index=True, return_inverse=True)
     jobs["kind"], jobs["left"] = kind.ravel(), jobs["duration"]
     jobs["place"] = jobs["cell"] = NONE
-    for name in ("end", "next_at", "started", "finished"):
+    for name in ("end", "started", "finished"):
         jobs[name] = np.nan
     count = np.bincount(jobs["kind"], minlength=len(one))
     nodes, kinds = np.zeros(len(sizes), NODE), np.zeros(len(one) + 1, KIND)
@@ -133,8 +135,8 @@ def fresh_books(jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Float
     cells = np.full((2 * int(sizes.sum()) + 1, 3), NONE, np.int32)  # twice as many are in use while jobs move
     cells[:-1, 2] = np.arange(1, len(cells))
     return Books(
-        jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, np.zeros((4, n), np.int64), np.empty(0), cells,
-        np.zeros(1), np.zeros(COUNTS, np.int64),
+        jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, np.zeros((4, n), np.int64), np.empty(0), np.zeros(n),
+        cells, np.zeros(1), np.zeros(COUNTS, np.int64),
     )  # fmt: skip
 
 

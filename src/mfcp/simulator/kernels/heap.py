@@ -1,5 +1,5 @@
 # mypy: allow-untyped-decorators
-"""Running jobs by the time at which something happens to them: an indexed binary heap."""
+"""Running jobs by the time at which something happens to them: an indexed binary heap with its times beside it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mfcp.simulator.kernels.books import (
 
 
 @inner
-def put(books: Books, job: int) -> None:
-    """Add a job, or move it to where its `next_at` belongs."""
+def put(books: Books, job: int, time: float) -> None:
+    """Add a job to which something happens at this time, or move it to where that belongs."""
     place = np.int64(books.jobs[job].place)
     if place == NONE:
         place = books.counts[HEAPED]
         books.counts[HEAPED] += 1
         books.lists[BY_TIME, place] = job
-    _settle(books, place)
+    _settle(books, place, time)
 
 
 @inner
@@ -37,33 +37,34 @@ def take(books: Books, job: int) -> None:
     last = books.counts[HEAPED]
     if place < last:
         books.lists[BY_TIME, place] = books.lists[BY_TIME, last]
-        _settle(books, place)
+        _settle(books, place, books.times[last])
 
 
 @inner
-def _settle(books: Books, place: int) -> None:
+def _settle(books: Books, place: int, time: float) -> None:
     """Let the job at this place rise above those that are later, then sink below those that are earlier."""
-    jobs, lists, size = books.jobs, books.lists, books.counts[HEAPED]
+    jobs, lists, times, size = books.jobs, books.lists, books.times, books.counts[HEAPED]
     job = lists[BY_TIME, place]
-    time = jobs[job].next_at
     while place > 0:
-        above = lists[BY_TIME, (place - 1) // 2]
-        if jobs[above].next_at <= time:
+        above = (place - 1) // 2
+        if times[above] <= time:
             break
-        lists[BY_TIME, place] = above
-        jobs[above].place = place
-        place = (place - 1) // 2
+        times[place] = times[above]
+        lists[BY_TIME, place] = lists[BY_TIME, above]
+        jobs[lists[BY_TIME, above]].place = place
+        place = above
         books.counts[HEAP_STEPS] += 1
     while 2 * place + 1 < size:
         child = 2 * place + 1
-        if child + 1 < size and jobs[lists[BY_TIME, child + 1]].next_at < jobs[lists[BY_TIME, child]].next_at:
+        if child + 1 < size and times[child + 1] < times[child]:
             child += 1
-        below = lists[BY_TIME, child]
-        if jobs[below].next_at >= time:
+        if times[child] >= time:
             break
-        lists[BY_TIME, place] = below
-        jobs[below].place = place
+        times[place] = times[child]
+        lists[BY_TIME, place] = lists[BY_TIME, child]
+        jobs[lists[BY_TIME, child]].place = place
         place = child
         books.counts[HEAP_STEPS] += 1
+    times[place] = time
     lists[BY_TIME, place] = job
     jobs[job].place = place

@@ -59,7 +59,7 @@ def advance(books: Books, terms: ClockTerms) -> int:
             row.charge = row.overhead
     now = np.inf
     if counts[HEAPED] > 0:
-        now = jobs[books.lists[BY_TIME, 0]].next_at
+        now = books.times[0]
     if counts[ARRIVED] < len(jobs):
         now = min(now, jobs[counts[ARRIVED]].submit)
     if now == np.inf:
@@ -74,7 +74,7 @@ def advance(books: Books, terms: ClockTerms) -> int:
     books.clock[0] = now
     counts[EVENTS] += 1
     new = 0
-    while counts[HEAPED] > 0 and jobs[books.lists[BY_TIME, 0]].next_at <= now + slack:
+    while counts[HEAPED] > 0 and books.times[0] <= now + slack:
         job = books.lists[BY_TIME, 0]
         take(books, job)
         if jobs[job].end <= now + slack:
@@ -84,8 +84,7 @@ def advance(books: Books, terms: ClockTerms) -> int:
         else:
             add_progress(books, job)
             _demote(books, terms, job, YES)
-            plan(books, terms, job)
-            put(books, job)
+            put(books, job, plan(books, terms, job))
     if terms.charges_every_event:
         for position in range(counts[HEAPED]):
             add_progress(books, books.lists[BY_TIME, position])
@@ -237,8 +236,7 @@ def _run(books: Books, terms: ClockTerms, job: int) -> None:
     if np.isnan(row.started):
         row.started = books.clock[0]
     row.status = RUNNING
-    plan(books, terms, job)
-    put(books, job)
+    put(books, job, plan(books, terms, job))
 
 
 @inner
@@ -253,8 +251,8 @@ def stop(books: Books, job: int) -> None:
 
 
 @inner
-def plan(books: Books, terms: ClockTerms, job: int) -> None:
-    """When a running job ends or reaches the limit of its level, if nothing else happens to it."""
+def plan(books: Books, terms: ClockTerms, job: int) -> float:
+    """When a running job ends or reaches the limit of its level, if nothing else happens to it; the end is noted."""
     row, now = books.jobs[job], books.clock[0]
     left = row.left
     if row.attempt < books.fails.shape[1] and books.fails[job, row.attempt] >= 0:
@@ -262,9 +260,9 @@ def plan(books: Books, terms: ClockTerms, job: int) -> None:
     row.end = now + left * row.pace
     if terms.end_has_charge:
         row.end += row.charge
-    row.next_at = row.end
     if row.level < len(terms.limits):
         seconds = terms.limits[row.level] / row.gpus
         if terms.whole_limits:
             seconds = np.ceil(seconds)
-        row.next_at = min(row.end, max((seconds - row.executed) + now, now))
+        return float(min(row.end, max((seconds - row.executed) + now, now)))
+    return float(row.end)

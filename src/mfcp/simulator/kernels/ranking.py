@@ -143,8 +143,8 @@ def _choose(books: Books, terms: ClockTerms) -> None:
     if terms.charges_every_event:
         for position in range(books.counts[LISTED]):
             if jobs[books.lists[SOME, position]].status == RUNNING:
-                plan(books, terms, books.lists[SOME, position])
-                put(books, books.lists[SOME, position])
+                job = books.lists[SOME, position]
+                put(books, job, plan(books, terms, job))
     for position in range(starting):
         start(books, terms, books.lists[OTHERS, position])
 
