@@ -2,13 +2,15 @@
 
 import os
 import stat
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from mfcp import files
 from mfcp.border.json_text import read_json
 from mfcp.errors import DataError
-from mfcp.files import output_folder, replacing, replacing_folder, write_json
+from mfcp.files import locked, output_folder, remove_folder, replacing, replacing_folder, write_json
 
 
 def listing(folder):
@@ -115,6 +117,22 @@ def test_what_a_killed_process_has_left_goes_and_what_a_live_one_holds_stays(tmp
             other.touch()
             assert set(listing(tmp_path)) == {".hidden", live.name, other.name}
     assert listing(tmp_path) == [".hidden", "live.csv", "other.csv"]
+
+
+def test_who_waits_for_a_lock_does_not_hold_one_that_was_taken_away(tmp_path):
+    def held():
+        with locked(tmp_path / "s" / ".lock", wait_s=10):
+            assert (tmp_path / "s" / ".lock").exists()
+            with pytest.raises(BlockingIOError), locked(tmp_path / "s" / ".lock"):
+                pass
+            return True
+
+    with ThreadPoolExecutor(1) as pool:
+        with locked(tmp_path / "s" / ".lock"):
+            waits = pool.submit(held)
+            time.sleep(0.2)  # it has opened the file by now
+            remove_folder(tmp_path / "s")
+        assert waits.result(10)
 
 
 @pytest.mark.parametrize("swaps", [True, False])

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,18 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Take a folder away under its name at once, then remove it; what a kill leaves goes with the next `replacing`.
+
+    Where it cannot be taken away, it stays whole.
+    """
+    path = Path(path)
+    gone = path.with_name(f".{path.name}{_MARK}{os.urandom(4).hex()}")
+    with suppress(OSError):
+        os.rename(path, gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 _MARK = ".mfcp-"
@@ -157,21 +169,25 @@ def locked(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
         UnwritableError: the file cannot be made.
     """
     until = time.monotonic() + wait_s
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")  # what its holder has written stays
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    with file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise
-                time.sleep(0.05)
-        yield
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("a")  # what its holder has written stays
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        with file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() >= until:
+                        raise
+                    time.sleep(0.05)
+            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                continue  # its holder has taken the folder away meanwhile
+            yield
+            return
 
 
 def _unwritable(path: Path, error: OSError) -> UnwritableError:

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from mfcp import files
 from mfcp.data.log import parts
 from mfcp.data.log.parts import Piece, each_once, kept_for_next, link, part_files, pieces
 from mfcp.errors import DataError
+from mfcp.files import write_json
 
 
 def noted(item, stem):
@@ -62,6 +64,24 @@ def test_a_folder_stays_after_an_error_and_goes_at_the_end(tmp_path):
         with pytest.raises(DataError, match="another command works on this log"), kept_for_next(tmp_path / "s"):
             pass
     assert not folder.exists()
+
+
+def test_a_kill_while_the_folder_goes_leaves_nothing_half_under_its_name(tmp_path, monkeypatch):
+    def killed(path, **_):
+        (path / "done").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files.shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt), kept_for_next(tmp_path / "s") as folder:  # noqa: PT012
+        (folder / "done").touch()
+        (folder / "x").touch()
+    monkeypatch.undo()
+    assert not folder.exists()
+    monkeypatch.setattr(files, "_cleared", set())  # as the next process
+    with kept_for_next(tmp_path / "s") as folder:
+        assert [path.name for path in folder.iterdir()] == [".lock"]
+    write_json(tmp_path / "result.json", 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
 def grouped(path, *rows):

@@ -9,7 +9,6 @@ from matching.platforms import best_by_hand, built, platforms
 
 from mfcp.errors import SettingsError
 from mfcp.matching.bounds import span_bound
-from mfcp.matching.large import pricing
 from mfcp.matching.large.plan_search import search
 from mfcp.matching.large.pricing import price
 from mfcp.matching.planning import solve
@@ -47,13 +46,20 @@ def test_dual_has_a_plan_where_there_is_one_and_its_bound_is_one(given, price):
         assert solution.status in ("optimal", "feasible")
 
 
-def test_a_poor_plan_is_searched_again_with_long_tasks_fixed(monkeypatch):
+def test_long_tasks_that_are_fixed_leave_a_better_plan_than_those_left_to_the_search():
     problem = heavy(60, 2400, 1.5, 1)
     found = price(problem, time_limit=60.0, fixing=False)
-    assert makespan(search(problem, found, time_limit=60.0), problem.T) > 1.1 * found.bound
-    monkeypatch.setattr(pricing, "SPLIT", np.inf)  # the first attempt leaves long tasks to the search
-    solution = solve(problem, "dual")
-    assert solution.gap <= 60 / 2400
+    left = makespan(search(problem, found, time_limit=60.0), problem.T) / found.bound - 1
+    assert solve(problem, "dual").gap <= 0.5 * left
+
+
+def test_one_cluster_of_few_tasks_does_not_hold_up_the_others():
+    rng = np.random.default_rng([104, 456, 16520, 2])
+    sizes, speeds = rng.lognormal(0, 1.0, 16520), rng.lognormal(0, 0.4, 456)
+    T = np.exp(0.3 * rng.standard_normal((456, 16520), dtype=np.float32)) * sizes / speeds[:, None]
+    A = 0.995 - 0.25 * rng.random((456, 16520)) - 0.1 * rng.random(456)[:, None]
+    fast, best = A[T.argmin(axis=0), np.arange(16520)].mean(), A.max(axis=0).mean()
+    assert solve(MatchingProblem(T, A, fast + 0.6 * (best - fast)), "dual").gap <= 0.006
 
 
 def test_a_round_that_capacities_rule_out_does_not_stop_its_neighbours():

@@ -60,10 +60,10 @@ def test_order_of_clusters_and_unit_of_time_do_not_matter(seed, unit):
     def bound(T, A, fixing):
         return price(MatchingProblem(T, A, 0.9), time_limit=10.0, tolerance=1e-5, fixing=fixing).bound
 
-    relaxation, branched = (bound(problem.T, problem.A, fixing) for fixing in (False, None))
+    relaxation, branched = (bound(problem.T, problem.A, fixing) for fixing in (False, True))
     assert bound(unit * problem.T[order], problem.A[order], False) == pytest.approx(unit * relaxation, rel=2e-5)
-    assert bound(unit * problem.T, problem.A, None) == pytest.approx(unit * branched, rel=1e-6)
-    other = bound(problem.T[order], problem.A[order], None)  # of as many branches, but not quite the same ones
+    assert bound(unit * problem.T, problem.A, True) == pytest.approx(unit * branched, rel=1e-6)
+    other = bound(problem.T[order], problem.A[order], True)  # of as many branches, but not quite the same ones
     assert other == pytest.approx(branched, rel=5e-3)
     assert min(other, branched) >= relaxation * (1 - 2e-5)
 

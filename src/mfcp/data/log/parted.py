@@ -42,7 +42,7 @@ from mfcp.data.log.validation import (
     without_example,
     without_tasks,
 )
-from mfcp.files import replacing, write_json
+from mfcp.files import output_folder, replacing, write_json
 
 if TYPE_CHECKING:
     from mfcp.data.log.expectations import Expectations
@@ -200,8 +200,7 @@ def _repeated(files: Sequence[Path], scratch: Path) -> Repeated:
     if not kept.is_file():
         write_json(kept, [secrets.token_hex(8), secrets.token_hex(8)])
     first, second = read_json(kept)
-    folder = scratch / "hashes"
-    folder.mkdir(exist_ok=True)
+    folder = output_folder(scratch / "hashes")
     names = [digest(k, _stamp(path), first) for k, path in enumerate(files)]
     each_once(hash_part, [(path, first) for path in files], names, folder)
     hashes = [np.load(folder / f"{name}-keys.npy", mmap_mode="r") for name in names]
@@ -219,7 +218,7 @@ def _repeated(files: Sequence[Path], scratch: Path) -> Repeated:
 
 def hash_part(path: Path, secret: str, stem: Path) -> dict[str, Any]:
     """Hash the keys of a part into `stem-keys.npy`, sorted."""
-    np.save(stem.with_name(f"{stem.name}-keys.npy"), np.sort(_hashes(_keys(path), secret)))
+    _save(np.sort(_hashes(_keys(path), secret)), stem.with_name(f"{stem.name}-keys.npy"))
     return {}
 
 
@@ -262,8 +261,7 @@ def _check_parts(
     scratch: Path,
     expectations: Expectations | None,
 ) -> tuple[CheckedPart, ...]:
-    folder = scratch / "checked"
-    folder.mkdir(exist_ok=True)
+    folder = output_folder(scratch / "checked")
     targets = {name: valid[name][list(columns)] for name, columns in _TARGETS.items()}
     inputs = [int(pd.util.hash_pandas_object(frame, index=False).sum()) for frame in targets.values()]
     known = digest(inputs, repeated.first.tobytes(), repeated.second.tobytes(), expectations and expectations.own)
@@ -301,7 +299,7 @@ def check_part(
     held = with_held(RUNS, checked.coerced, checked.found)
     columns = [name for name in held if name in {c.name for c in RUNS.columns} or name not in frame]
     _write(held[columns].iloc[rows], _file(stem, "sample"))
-    np.save(stem.with_name(f"{stem.name}-rows.npy"), good[ROW].to_numpy(np.int64))
+    _save(good[ROW].to_numpy(np.int64), stem.with_name(f"{stem.name}-rows.npy"))
     won = (good["status"] == SUCCEEDED).groupby(good["task_id"]).any()
     _write(pd.DataFrame({"task_id": won.index, "won": won.to_numpy(np.int64)}), _file(stem, "tasks"))
     statuses = frame["status"].value_counts().head(_STATUSES)
@@ -383,6 +381,11 @@ def _stamp(path: Path) -> tuple[str, int, int]:
 
 def _file(stem: Path, kind: str) -> Path:
     return stem.with_name(f"{stem.name}-{kind}.parquet")
+
+
+def _save(values: np.ndarray[Any, Any], path: Path) -> None:
+    with replacing(path) as temporary:
+        np.save(temporary, values)
 
 
 def _write(frame: pd.DataFrame, path: Path) -> None:

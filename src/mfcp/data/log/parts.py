@@ -17,7 +17,7 @@ from typing import Any
 from mfcp.border.json_text import read_json
 from mfcp.border.tables import READERS, row_groups
 from mfcp.errors import DataError
-from mfcp.files import locked, write_json
+from mfcp.files import locked, remove_folder, write_json
 from mfcp.threads import cores, process_pool
 
 PART_ROWS = 2**20
@@ -82,7 +82,7 @@ def pieces(path: Path) -> list[Piece]:
 @contextmanager
 def kept_for_next(folder: Path) -> Iterator[Path]:
     """A folder for what is half done, to oneself; it stays when the block is left by an error or a kill, and goes when
-    the block ends.
+    the block ends, all at once: what another command finds there is whole.
 
     Raises:
         DataError: another command works there, or it cannot be written.
@@ -90,7 +90,7 @@ def kept_for_next(folder: Path) -> Iterator[Path]:
     try:
         with locked(folder / ".lock"):
             yield folder
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
     except BlockingIOError:
         raise DataError(f"{folder}: another command works on this log; wait for it") from None
 

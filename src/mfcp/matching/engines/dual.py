@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,10 +15,10 @@ from mfcp.errors import SettingsError
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.exact import Milp
 from mfcp.matching.engines.greedy import Greedy
-from mfcp.matching.problem import MatchingProblem, objective_value
+from mfcp.matching.problem import MatchingProblem
 
 if TYPE_CHECKING:
-    from mfcp.matching.large.candidates import Prices, Pricing
+    from mfcp.matching.large.candidates import Prices
     from mfcp.matching.large.linear_relaxation import Relaxation
     from mfcp.matching.large.shards import Shards
 
@@ -49,27 +48,7 @@ class Dual(Engine):
     scheduler: str = ""
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """Bound and plan of one round; the state is its prices.
-
-        Where the plan is further above the bound than M / N, a second attempt treats long tasks the other way: it
-        leaves them to the search if the first attempt fixed them beforehand, and fixes them if it did not. The better
-        plan counts.
-        """
-        begin = time.perf_counter()
-        found, pricing, value = self._attempt(problem, price, time_limit, start, None)
-        enough = (1.0 + problem.clusters / problem.tasks) * found.bound[0]
-        left = time_limit - (time.perf_counter() - begin)
-        if pricing.fixed is not None and value > enough and left > 0.5 * time_limit:
-            other, _, its_value = self._attempt(problem, price, left, found.state[0], not pricing.fixed)
-            stats = {key: found.stats[key] + other.stats[key] for key in found.stats}
-            better = other if its_value < value else found
-            found = replace(better, bound=np.maximum(found.bound, other.bound), stats=stats)
-        return found
-
-    def _attempt(
-        self, problem: MatchingProblem, price: float | None, time_limit: float, start: Any, fixing: bool | None
-    ) -> tuple[Found, Pricing, float]:
-        """What was found, at which prices, and the value of the plan."""
+        """Bound and plan of one round; the state is its prices."""
         from mfcp.matching.large.plan_search import search
         from mfcp.matching.large.pricing import price as find_prices
 
@@ -83,13 +62,12 @@ class Dual(Engine):
                 time_limit=0.6 * time_limit,
                 start=known,
                 penalty=penalty,
-                fixing=fixing,
                 place=place,
             )
         priced = time.perf_counter() - begin
         if np.isposinf(pricing.bound):
             nothing, stats = np.full((1, problem.tasks), -1), {"pricing_seconds": priced, "search_seconds": 0.0}
-            return Found(nothing, np.array([np.inf]), [pricing.prices], stats), pricing, np.inf
+            return Found(nothing, np.array([np.inf]), [pricing.prices], stats)
         plan = search(
             problem,
             pricing,
@@ -101,10 +79,8 @@ class Dual(Engine):
         )
         if plan[0] < 0:
             plan = self._another(problem, price, time_limit - (time.perf_counter() - begin))
-        value = float(objective_value(problem, plan, price)) if plan[0] >= 0 else np.inf
         stats = {"pricing_seconds": priced, "search_seconds": time.perf_counter() - begin - priced}
-        found = Found(plan[None], np.array([pricing.bound]), [pricing.prices], stats)
-        return found, pricing, value
+        return Found(plan[None], np.array([pricing.bound]), [pricing.prices], stats)
 
     def _another(self, problem: MatchingProblem, price: float | None, time_limit: float) -> Ints:
         """The plan of another engine, where the search has found none."""

@@ -86,6 +86,7 @@ class PlanState(NamedTuple):
         count: (M,) number of tasks.
         used: (C + L, M) of the limits; of deadlines under parallel execution the number of tasks.
         strain: (M,) cost of each cluster being as full as it is.
+        weight: (M,) cost of a relative excess over the level: that of the terms, more for a cluster that stays over.
         over: (M,) whether a cluster breaks a limit or ends after AIM.
         best: (N,) pair of each task in the best plan that meets every constraint.
         scalars: see the indices below.
@@ -103,6 +104,7 @@ class PlanState(NamedTuple):
     count: Floats  # type: ignore[assignment]  # hides tuple.count
     used: Floats
     strain: Floats
+    weight: Floats
     over: Bools
     best: Ints
     scalars: Floats
@@ -167,6 +169,7 @@ SCALARS = 9
 MOVING, CHAINING = 20, 40  # work of a move, and of a look for the next task of a chain besides a visit per member
 BROKEN = 1e-10  # relative excess of a limit that counts: a tenth of what is verified
 BETTER = 1e-5  # least relative improvement of the makespan for which the plan is copied
+RISE, FALL = 1.3, 0.7  # factors on its weight at the end of a sweep in which a cluster is over the level, or is not
 DEEP = 8  # tasks in a chain, at most
 
 # With Numba's reference counts three quarters of a search are spent on them. So nothing is allocated here.
@@ -223,7 +226,7 @@ def _strain(pairs, terms, plan, i, out, into, inverse, eta):
         count += 1.0
     busy, end = _end(terms, i, load, count)
     excess = end * inverse - 1.0
-    cost = 0.5 * eta * excess * excess * terms.weight[i] if excess > 0.0 else 0.0
+    cost = 0.5 * eta * excess * excess * plan.weight[i] if excess > 0.0 else 0.0
     if terms.limit.shape[0]:
         cost += _limits(pairs, terms, plan, i, out, into, busy, eta)[0]
     return cost + terms.total_time * busy
@@ -379,7 +382,7 @@ def _respond(pairs, terms, plan, sweep, g, cost, many):
     least, task, to = 0.0, -1, -1
     part, part_task, part_to, part_cost = 0.0, -1, -1, 0.0
     simple = not (terms.limit.shape[0] or terms.zeta.shape[1] or terms.total_time)
-    load, weight, half = plan.load[g] + terms.backlog[g], terms.weight[g], 0.5 * eta
+    load, weight, half = plan.load[g] + terms.backlog[g], plan.weight[g], 0.5 * eta
     after, looked = 0.0, CHAINING + plan.size[g]
     for at in range(plan.begin[g], plan.begin[g] + plan.size[g]):
         sum_ = base + plan.step[at]
@@ -508,6 +511,10 @@ def _end_sweep(pairs, terms, plan, schedule, level, part):
             above += _end(terms, i, plan.load[i], plan.count[i])[1] > level
         rate = 0.01 if part < 0.5 else 0.002
         scalars[LEVEL] = max(schedule.floor, level * (1.0 + rate * (above / M - schedule.crowd)))
+    else:
+        for i in range(M):
+            over = _end(terms, i, plan.load[i], plan.count[i])[1] > level
+            plan.weight[i] = plan.weight[i] * RISE if over else max(terms.weight[i], plan.weight[i] * FALL)
     scalars[MARGIN] = max(0.0, scalars[MARGIN] + 0.2 * (terms.need - scalars[RELIABILITY]))
 
 
@@ -530,7 +537,7 @@ def anneal(pairs, terms, plan, schedule, until, draws, state):
     seed, mask, largest = state[0], np.uint64(len(draws) - 1), _largest(draws)
     start, cluster, times, gains, prices = pairs.start, pairs.cluster, pairs.time, pairs.reliability, pairs.price
     own, load, strain, scalars = plan.own, plan.load, plan.strain, plan.scalars
-    weight, backlog = terms.weight, terms.backlog
+    weight, backlog = plan.weight, terms.backlog
     simple = not (terms.limit.shape[0] or terms.zeta.shape[1] or terms.total_time)
     work = scalars[WORK]
     while work < until:

@@ -76,7 +76,6 @@ class Pricing:
         bound: certified lower bound of the objective; -inf where it was lost, inf where no plan can exist.
         candidates: at those prices.
         stats: counts and seconds, for reports.
-        fixed: whether long tasks were fixed; None where there is no choice.
         others: what other places of long tasks propose, in small rounds; each may lead to the better plan.
     """
 
@@ -85,7 +84,6 @@ class Pricing:
     bound: float
     candidates: Candidates
     stats: dict[str, float]
-    fixed: bool | None = None
     others: tuple[Pricing, ...] = ()
 
 

@@ -26,7 +26,6 @@ from mfcp.matching.large.linear_relaxation import TINY, Relaxation, draw
 from mfcp.matching.large.shards import Threads, whole_plan
 
 LONG_TASK = 0.1  # share of a cluster's free time from which on a task is long
-HUGE, SPLIT = 0.3, 0.4  # where `split` is above SPLIT, prices mislead more than a search can mend
 _EASY = 0.2  # share of the bound; where the other tasks need less, there is room for long ones anyway
 _PART, _ENOUGH = 0.5, 30  # a share of the long tasks is fixed at once, at least one for so many clusters
 _SAMPLE = (8, 32, 4000)  # tasks of the sample: per cluster at least and at most, and in all; long ones are always in it
@@ -173,19 +172,6 @@ def _apart(T: Floats, floor: float) -> Iterator[tuple[np.intp, np.intp]]:
     except ValueError:  # no such matching
         return iter(())
     return zip(long_tasks[long_task], cluster, strict=True)
-
-
-def split(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> float:
-    """Share of the clusters' free time that is filled by parts of split long tasks, in units of M / N.
-
-    Args:
-        data: of plans below some makespan.
-        cluster, share: (N, W) of a plan of the relaxation.
-    """
-    M, N = len(data.T), len(cluster)
-    filled = fills(data, cluster, share).max(axis=1)
-    parts = np.where(filled > HUGE, filled * (1.0 - share.max(axis=1)), 0.0)
-    return float(parts.sum() / M * N / M)
 
 
 def fills(data: Relaxation, cluster: NDArray[np.int32], share: Floats) -> Floats:

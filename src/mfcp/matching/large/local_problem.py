@@ -12,17 +12,16 @@ from mfcp.matching.large.candidates import Candidates, Prices, Pricing, gather, 
 from mfcp.matching.problem import MatchingProblem
 
 DEADLINES = 64  # distinct deadlines at most; with more, a task is held to the next lower one that is kept
-# Rounds by their number of entries M N: up to SMALL every allowed pair is looked at and not only the candidates, up to
-# TINY none is left out, and up to FEW tasks are coarse.
+# Rounds by their number of entries M N: up to SMALL every allowed pair is looked at and not only the candidates, and up
+# to FEW tasks are coarse.
 SMALL = 100_000
-TINY = 100
 FEW = 1000
-NEAR = (0.15, 0.3)  # largest reduced cost of a pair that is kept, as a share of its task's cost; the latter up to FEW
+NEAR = 0.2  # largest reduced cost of a pair that is kept, as a share of its task's cost
 LEAST = 3  # pairs that a task keeps in any case
 LONG = 0.5  # a pair that alone ends so many times M / N of the bound above it is left out
 NONE = 1e300  # where there is no limit
 COOLER = 0.25  # the unit of temperature is the objective per task, times (1000 / N)^COOLER
-DROP = 0.0095  # with chains the level lies DROP M^0.3 M / N of the best plan below it
+DROP = 1.5e-4  # with chains the level lies so much of the best plan below it
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,6 @@ class LocalProblem:
         order: (N,) tasks, the most expensive first.
         floor: makespan that no plan is expected to be below.
         unit: of temperature, an objective.
-        drop: relative distance of the level below the best plan, with chains.
         alone: whether the makespan is all that counts.
     """
 
@@ -43,7 +41,6 @@ class LocalProblem:
     order: Ints
     floor: float
     unit: float
-    drop: float
     alone: bool
 
     @property
@@ -67,6 +64,7 @@ class LocalProblem:
             count=np.zeros(M),
             used=np.zeros(terms.limit.shape),
             strain=np.zeros(M),
+            weight=terms.weight.copy(),
             over=np.zeros(M, bool),
             best=np.full(N, -1),
             scalars=scalars,
@@ -102,7 +100,6 @@ def local_problem_of(problem: MatchingProblem, pricing: Pricing, penalty: float 
     weights = problem.objective
     need = float(problem.gamma) * N
     q = max(pricing.around.reliability, 0.1 * scales.objective / max(need, 1e-9 * N))
-    drop = DROP * M**1.3 / N
     return LocalProblem(
         pairs=_pairs(table, keep, rank, len(problem.capacities)),
         terms=annealing.Terms(
@@ -117,12 +114,11 @@ def local_problem_of(problem: MatchingProblem, pricing: Pricing, penalty: float 
             unit=scales.objective / M,
             need=need,
             penalty=-1.0 if penalty is None else penalty,
-            spring=q * q / (2.0 * max(drop * scales.objective, 2.0 * scales.objective / N)),
+            spring=q * q / (2.0 * max(DROP * scales.objective, 2.0 * scales.objective / N)),
         ),
         order=np.argsort(-table.least, kind="stable"),
         floor=scales.floor,
         unit=scales.objective / N * (1000.0 / N) ** COOLER,
-        drop=drop,
         alone=bool(weights.makespan) and not (weights.total_time or weights.cost) and penalty is None,
     )
 
@@ -220,12 +216,12 @@ def _useful(problem: MatchingProblem, table: _Table, scales: _Scales, limit: Flo
     for r in range(len(problem.capacities)):
         fits &= table.candidates.use[r] <= limit[r][table.at] * (1.0 + 1e-9)
     short = np.ones_like(table.valid)
-    if M * N > TINY and problem.objective.makespan:
+    if problem.objective.makespan:
         factor = table.zeta[table.at, 1] if problem.zeta is not None else 1.0
         alone = np.where(table.valid, table.seconds * factor + table.backlog[table.at], np.inf)
         short = alone <= (1.0 + LONG * M / N) * max(scales.floor, scales.top)
     price = table.price
-    most = NEAR[M * N <= FEW] * np.maximum(scales.objective / N, table.least)
+    most = NEAR * np.maximum(scales.objective / N, table.least)
     near = price - price.min(axis=1)[:, None] <= most[:, None]
     position = np.empty(price.shape, np.int64)
     ranked = price.argsort(axis=1, kind="stable")

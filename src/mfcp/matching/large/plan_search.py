@@ -21,25 +21,22 @@ import numpy as np
 from mfcp.arrays import Ints
 from mfcp.matching.large import annealing
 from mfcp.matching.large.candidates import Pricing
-from mfcp.matching.large.local_problem import FEW, TINY, LocalProblem, local_problem_of
+from mfcp.matching.large.local_problem import DROP, FEW, LocalProblem, local_problem_of
 from mfcp.matching.problem import MatchingProblem, violations
 
 # Temperature at first and at last, stiffness at first and at last: of single moves, then of chains near the best plan.
 WARM = (0.03, 0.003, 250.0, 5000.0)
-CHAINS = (0.02, 0.008, 3000.0, 3000.0)
+CHAINS = (0.02, 0.008, 6000.0, 6000.0)
 LOOSE = (0.06, 0.03, 300.0, 300.0)  # chains of few entries: tasks are too coarse for that
+STIFF = 80.0  # least stiffness of chains for each cluster
 CROWD = 0.1  # share of the clusters above the level, without chains
 ABOVE = 1.02  # level in bounds, to start with
 DEPTH = 4  # tasks moved at once
-SMALL = 50_000  # entries up to which more than the usual work still takes a fraction of a second
-LONGER = (0.8, 4.0)  # factor on the work of rounds up to FEW and up to SMALL entries
 STARTS, MORE = 2, 16  # searches side by side, of which the best counts; MORE up to FEW entries
 WORK = (2e6, 1.5e7)  # visits of a pair in each phase; less up to FEW entries
 PASSES = (20, 30)  # and so many for each pair
-BALANCE = 1.5e5  # and so many in the second phase for each cluster
-HOTTER = (2.0, 8.0, 32.0, 128.0)  # factors on the temperature in rounds up to TINY entries, each tried twice
-# Regrouping: clusters at once, plans that get it, distance of the level below the best, work per group and in all.
-TOGETHER, REGROUPED, CLOSE, NODES, REGROUPING = 4, 4, 1e-4, 20_000, 500_000
+BALANCE, UNEVEN = 1.5e5, 6e8  # and so many in the second phase for each cluster; UNEVEN by (M / N)², up to COARSE
+COARSE = 0.03
 CHUNK = 1e6  # visits between two looks at the clock
 
 
@@ -85,10 +82,7 @@ def search(
         return annealing
 
     with ThreadPoolExecutor(min(starts, len(os.sched_getaffinity(0)))) as threads:
-        found = sorted(threads.map(annealed, range(starts)), key=_Annealing.objective)
-        list(threads.map(_Annealing.regroup, found[:REGROUPED]))
-    best = min(found, key=_Annealing.objective)
-    plan = best.clusters()
+        plan = min(threads.map(annealed, range(starts)), key=_Annealing.objective).clusters()
     if plan is None:
         return nothing
     broken = violations(problem, plan)
@@ -106,14 +100,12 @@ class _Annealing:
         self.draws = -np.log((np.arange(4096) + 0.5) / 4096)
         np.random.default_rng(0).shuffle(self.draws)
         M, size = local.clusters, local.clusters * local.tasks
-        self.chains = LOOSE if size <= FEW else CHAINS
-        self.repeats = HOTTER * 2 if size <= TINY else (1.0,)
-        longer = LONGER[0] if size <= FEW else LONGER[1] if size <= SMALL else 1.0
-        part_of = effort * longer * min(1.0, size / FEW) / len(self.repeats)
+        self.chains = LOOSE if size <= FEW else (*CHAINS[:2], *np.maximum(CHAINS[2:], STIFF * M))
+        part_of = effort * min(1.0, size / FEW)
         self.first, self.second = (
             part_of * (work + passes * len(local.pairs.time)) for work, passes in zip(WORK, PASSES, strict=True)
         )
-        self.second += part_of * BALANCE * M
+        self.second += part_of * M * (BALANCE + UNEVEN * min(M / local.tasks, COARSE) ** 2)
         self.plan = local.empty()
 
     def round(self, start: Ints | None) -> None:
@@ -137,36 +129,20 @@ class _Annealing:
     def run(self) -> None:
         """Both phases."""
         plan = self.plan
-        for hotter in self.repeats:
-            plan.scalars[annealing.LEVEL] = self.local.floor * ABOVE
-            plan.scalars[annealing.MARGIN] = 0.0
-            self._anneal(WARM, 1, hotter, self.first)
-            if plan.best[0] >= 0 and len(self.repeats) == 1:
-                plan.own[:] = plan.best
-            self._anneal(self.chains, DEPTH, hotter, self.second)
-
-    def regroup(self) -> None:
-        """Deal out the tasks of a few clusters anew, in rounds of few entries without further constraints."""
-        local, plan, terms = self.local, self.plan, self.local.terms
-        simple = local.alone and not (terms.limit.size or terms.zeta.size) and terms.backlog.max() <= local.floor
-        if not simple or local.clusters * local.tasks > FEW or plan.best[0] < 0 or self._done():
-            return
-        from mfcp.matching.large.regrouping import regroup
-
-        latest = regroup(
-            local.pairs, terms, plan.best, plan.scalars[annealing.LATEST], min(TOGETHER, local.clusters), CLOSE,
-            NODES, REGROUPING, self.state,
-        )  # fmt: skip
-        plan.scalars[[annealing.BEST, annealing.LATEST]] = terms.makespan * latest, latest
+        plan.scalars[annealing.LEVEL] = self.local.floor * ABOVE
+        self._anneal(WARM, 1, self.first)
+        if plan.best[0] >= 0:
+            plan.own[:] = plan.best
+        self._anneal(self.chains, DEPTH, self.second)
 
     def _done(self) -> bool:
         return self.objective() <= self.bound * (1.0 + self.target) or time.perf_counter() > self.end
 
-    def _anneal(self, curve: Sequence[float], depth: int, hotter: float, total: float) -> None:
+    def _anneal(self, curve: Sequence[float], depth: int, total: float) -> None:
         local, plan = self.local, self.plan
-        heated = np.array(curve) * np.array([hotter * local.unit, hotter * local.unit, 1.0, 1.0])
+        heated = np.array(curve) * np.array([local.unit, local.unit, 1.0, 1.0])
         level = local.floor * (1.0 + 0.5 * self.target)
-        schedule = annealing.Schedule(heated, total, depth, CROWD, local.drop, level, local.alone)
+        schedule = annealing.Schedule(heated, total, depth, CROWD, DROP, level, local.alone)
         plan.scalars[[annealing.WORK, annealing.CURSOR]] = 0.0
         while plan.scalars[annealing.WORK] < total and not self._done():
             until = min(plan.scalars[annealing.WORK] + CHUNK, total)

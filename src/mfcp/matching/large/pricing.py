@@ -35,10 +35,10 @@ from mfcp.matching.bounds import apart_bound
 from mfcp.matching.large.branch_and_bound import Branch, branch, masked
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
 from mfcp.matching.large.column_generation import certified, generate
-from mfcp.matching.large.diving import SPLIT, FixedTasks, fix_long_tasks, split
+from mfcp.matching.large.diving import FixedTasks, fix_long_tasks
 from mfcp.matching.large.identical_tasks import alike, dealt
 from mfcp.matching.large.linear_relaxation import Relaxation, draw, guess, relax
-from mfcp.matching.large.local_problem import SMALL, TINY
+from mfcp.matching.large.local_problem import SMALL
 from mfcp.matching.large.lp_interior_point import Progress
 from mfcp.matching.large.shards import Shards, Threads, whole_plan
 from mfcp.matching.problem import SLACK, MatchingProblem
@@ -63,7 +63,7 @@ def price(
     time_limit: float,
     start: Prices | None = None,
     penalty: float | None = None,
-    fixing: bool | None = None,
+    fixing: bool = True,
     place: Callable[[Relaxation, int], Shards] = Threads,
 ) -> Pricing:
     """Prices, certified bound and candidates of one round.
@@ -79,8 +79,8 @@ def price(
         time_limit: seconds, looked at between steps.
         start: prices of a similar round, of the same clusters and rows; saves the sample.
         penalty: price of a unit of missing Σ a, instead of the constraint.
-        fixing: whether to fix long tasks where that is possible; by default, where it seems right. If not, the bound
-            is the relaxation's, in small rounds too.
+        fixing: whether to fix long tasks and to branch on them where that seems right. If not, the bound is the
+            relaxation's.
         place: where the shards of a relaxation with so many candidates are kept.
     """
     begun = time.monotonic()
@@ -107,7 +107,7 @@ def price(
         around = solved.data.named(solved.found.best)
         around = replace(around, seconds=around.seconds * solved.data.speed / rounds.typical)
         chosen = replace(gather(problem, rows_of(problem), cluster), share=share)
-        return Pricing(prices, around, bound, chosen, stats, long_tasks is not None if rounds.can_fix else None)
+        return Pricing(prices, around, bound, chosen, stats)
 
     first, *others = map(proposed, several)
     return replace(first, others=tuple(others))
@@ -219,38 +219,31 @@ class _Relaxations:
         alone = weights.makespan and not (weights.total_time or weights.cost)
         return bool(alone) and self.kinds is None
 
-    @property
-    def can_fix(self) -> bool:
-        """Whether they may be fixed before the search."""
-        return self.has_long_tasks and self.problem.T.size > SMALL
-
-    def branched(self, solved: _Solved, bound: float, fixing: bool | None) -> tuple[list[_Solved], float]:
+    def branched(self, solved: _Solved, bound: float, fixing: bool) -> tuple[list[_Solved], float]:
         """Relaxations of a small round with its long tasks in different places, best first, and their bound."""
         possible = np.isfinite(bound) and np.isfinite(solved.found.value)
-        small = TINY < self.problem.T.size <= SMALL  # then the search finds places for long tasks itself
-        if fixing is False or not (self.has_long_tasks and possible and small):
+        small = self.problem.T.size <= SMALL  # then the search finds places for long tasks itself
+        if not (fixing and self.has_long_tasks and possible and small):
             return [solved], bound
         value, bound, open_ = self._branches(solved, bound)
         data = relax(self.problem, self.typical, self.penalty, value)
         tried = [self._generate(replace(data, T=masked(data, best.places)), best.vector, 0.01, 0.0) for best in open_]
         return [each for each in tried if np.isfinite(each.found.value)] or [solved], bound
 
-    def fixed(self, solved: _Solved, bound: float, fixing: bool | None) -> tuple[FixedTasks | None, _Solved, float]:
+    def fixed(self, solved: _Solved, bound: float, fixing: bool) -> tuple[FixedTasks | None, _Solved, float]:
         """Long tasks fixed on clusters, the relaxation of the other tasks, and a bound that may be higher.
 
         Where long tasks do not matter or have no room: None and the arguments.
         """
         longest = self.floor > _HOPELESS * max(solved.found.bound, 0.0)
         possible = np.isfinite(bound) and (longest or np.isfinite(solved.found.value))
-        if fixing is None and longest:
-            # A large round with room to spare is mostly searched as well without, in less time.
-            fixing = self.problem.T.size <= _LARGE
-        if fixing is False or not (self.can_fix and possible):
+        size = self.problem.T.size
+        # A large round with room to spare is mostly searched as well without, in less time.
+        worth = size > SMALL and not (longest and size > _LARGE)
+        if not (fixing and self.has_long_tasks and possible and worth):
             return None, solved, bound
         value, vector = bound * (1.0 + self.slack), solved.found.best
         data = relax(self.problem, self.typical, self.penalty, value)
-        if fixing is None and split(data, *solved.plan()) < SPLIT:
-            return None, solved, bound
         _, bound, open_ = self._branches(solved, bound)
         if open_:
             data, vector = replace(data, T=masked(data, open_[0].places)), open_[0].vector
