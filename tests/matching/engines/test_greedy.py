@@ -6,9 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from matching.platforms import best_by_hand, built, holds, platforms, told
 
-from mfcp.matching.kernels.list_schedule import iterate
 from mfcp.matching.planning import solve
-from mfcp.matching.problem import Capacity, MatchingProblem, Objective, makespan, reliability
+from mfcp.matching.problem import Capacity, MatchingProblem, Objective
 
 
 @given(platforms(), st.sampled_from([None, None, 0.5, 30.0]))
@@ -54,33 +53,3 @@ def test_what_may_run_nowhere_else_is_respected_at_size():
     solution = solve(problem, "greedy")  # which verifies it
     assert solution.status == "feasible"
     assert solution.lower_bound > 0
-
-
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5, 0.9]))
-@settings(max_examples=100, deadline=None)
-def test_local_search_keeps_reliability_and_masks_and_is_never_slower(seed, share):
-    rng = np.random.default_rng(seed)
-    T, A = rng.lognormal(0, 0.7, (3, 7)), rng.uniform(0.5, 1.0, (3, 7))
-    allowed = rng.random((3, 7)) < 0.8
-    allowed[0] = True
-    A[~allowed], T[~allowed] = 0.0, np.inf
-    fast = A[T.argmin(0), np.arange(7)].mean()
-    problem = MatchingProblem(T, A, fast + share * (A.max(0).mean() - fast), allowed)
-    start = solve(problem, "greedy")
-    plan = start.assignment.copy()
-    iterate(T, A, 7 * float(problem.gamma) - 1e-9, plan, rng.random((500, 8)))
-    assert reliability(plan, A) >= problem.gamma - 1e-9
-    assert allowed[plan, np.arange(7)].all()
-    best = float(solve(problem, "enumerate").makespan)
-    assert best * (1 - 1e-12) <= makespan(plan, T) <= float(start.makespan) * (1 + 1e-12)
-
-
-def test_local_search_mostly_finds_the_optimum_of_small_rounds():
-    rng = np.random.default_rng(7)
-    found = 0
-    for _ in range(20):
-        problem = MatchingProblem(rng.lognormal(0, 0.7, (3, 8)), np.ones((3, 8)), 1.0)
-        plan = solve(problem, "greedy").assignment.copy()
-        iterate(problem.T, problem.A, 8 * (1 - 1e-9), plan, rng.random((2000, 8)))
-        found += makespan(plan, problem.T) <= float(solve(problem, "enumerate").makespan) * (1 + 1e-9)
-    assert found >= 19

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Floats
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.greedy import Greedy
+from mfcp.matching.engines.search import Search
 from mfcp.matching.integer import enumeration, milp
-from mfcp.matching.problem import SLACK, MatchingProblem
+from mfcp.matching.problem import MatchingProblem
 
-_KICKS = 20_000  # of the local search before HiGHS starts: 20 ms at (5, 20)
-_EFFORT = 40_000_000  # kicks times the neighbours of a plan at most
+_EFFORT = 1_000_000  # of the search before HiGHS starts
 
 
 class Enumerate(Engine):
@@ -46,22 +46,12 @@ class Milp(Engine):
         begin = time.perf_counter()
         first = Greedy().match_round(problem, price=price, time_limit=time_limit, start=None).assignment[0]
         if first[0] >= 0 and problem.plain and price is None:
-            first = _improved(problem, first)
+            # A good start saves HiGHS far more time than it takes. What it proves is left out: HiGHS judges others.
+            search = Search(effort=_EFFORT)
+            first = search.match(problem.flat(), price=None, time_limit=time_limit, start=None).assignment[0]
         left = time_limit - (time.perf_counter() - begin)
         plan, bound = milp.milp_round(problem, price, left, None if first[0] < 0 else first)
         return Found(plan[None], np.array([bound]))
-
-
-def _improved(problem: MatchingProblem, plan: Ints) -> Ints:
-    """The plan after a short local search: a good start saves HiGHS far more time than it takes."""
-    from mfcp.matching.kernels.list_schedule import iterate
-
-    M, N = problem.T.shape
-    T, A = (np.ascontiguousarray(values, np.float64) for values in (problem.T, problem.A))
-    kicks = np.random.default_rng(0).random((min(_KICKS, _EFFORT // (N * (M + N))), 8))
-    better = plan.copy()
-    iterate(T, A, N * (float(problem.gamma) - SLACK / 2), better, kicks)
-    return better
 
 
 class Exact(Engine):

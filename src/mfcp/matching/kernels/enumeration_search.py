@@ -14,6 +14,7 @@ from collections import namedtuple
 import numpy as np
 
 from mfcp.compiling import kernel, prepare
+from mfcp.matching.kernels.list_schedule import Constraints, construct
 from mfcp.matching.kernels.random_numbers import random_below
 
 prepare(__name__)
@@ -55,30 +56,6 @@ def _span(load, count, zeta):
 
 
 @kernel
-def _list(T, A, order, zeta, price, thrift, plan, load, count):
-    """Each task of `order` to where (end + thrift · its seconds - price · a) is least."""
-    N, M = T.shape
-    load[:] = 0.0
-    count[:] = 0
-    reached = 0.0
-    for place in range(N):
-        j = order[place]
-        best, least = -1, np.inf
-        for i in range(M):
-            if T[j, i] == np.inf:
-                continue
-            end = _busy(zeta, i, load[i] + T[j, i], count[i] + 1)
-            score = -A[j, i] + 1e-12 * end if price == np.inf else end + thrift * T[j, i] - price * A[j, i]
-            if score < least or best < 0:
-                best, least = i, score
-        plan[j] = best
-        load[best] += T[j, best]
-        count[best] += 1
-        reached += A[j, best]
-    return reached
-
-
-@kernel
 def _start(given, plan, load, count):
     """The best of some list schedules into `plan`; its value. With `hard` all reach `need`, at a bisected price."""
     T, A, zeta, need, charge, hard = given.T, given.A, given.zeta, given.need, given.charge, given.hard
@@ -89,12 +66,21 @@ def _start(given, plan, load, count):
         fastest[j] = T[j].min()
     order = np.argsort(-fastest)
     work = fastest.sum()
+    M = T.shape[1]
+    none = np.zeros((0, N, M))
+    constraints = Constraints(np.zeros((0, 0)), np.zeros(M), zeta, np.zeros(0), none, np.zeros((0, M)))
+    weights, most_reliable = np.zeros(3), np.array([1e-12, 0.0, 0.0])
     best = np.inf
     for thrift in (0.0, 1.0, 4.0):
+        weights[:2] = 1.0, thrift
         low, high = np.log(work / N), np.log(work * 100.0)
         for attempt in range(9):
             price = 0.0 if attempt == 0 else np.inf if attempt == 1 else np.exp((low + high) / 2)
-            reached = _list(T, A, order, zeta, price, thrift, trial, load, count)
+            if price == np.inf:
+                construct(T, A, order, most_reliable, 1.0, constraints, 0.0, trial)
+            else:
+                construct(T, A, order, weights, price, constraints, 0.0, trial)
+            reached = _totals(T, A, trial, load, count)
             value = _span(load, count, zeta)
             if hard:
                 value = value if reached >= need else np.inf

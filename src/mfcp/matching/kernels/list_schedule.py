@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-decorators
-"""Plans of unrelated clusters, compiled: list scheduling, and iterated local search for small rounds."""
+"""List schedules of unrelated clusters, compiled."""
 
 from __future__ import annotations
 
@@ -84,78 +84,3 @@ def construct(times, reliabilities, order, weights, price, constraints, slack, p
         for r in range(len(use)):
             used[r, best] += use[r, j, best]
     return True
-
-
-@kernel
-def iterate(T, A, need, plan, kicks):
-    """Improve `plan` (N,) in place: descend by moves and swaps off the busiest cluster, kick, descend again.
-
-    Iterated local search on the makespan with Σ_j a >= need throughout; a kick that ends worse is taken back.
-
-    Args:
-        T: (M, N) seconds, inf where not allowed.
-        A: (M, N).
-        need: least Σ_j a, which the plan meets.
-        plan: (N,).
-        kicks: (K, 2 P) random numbers in [0, 1): P tasks and where each goes.
-    """
-    M, N = T.shape
-    current = plan.copy()
-    best = _descend(T, A, need, current)
-    plan[:] = current
-    for kick in range(len(kicks)):
-        reached = 0.0
-        for part in range(kicks.shape[1] // 2):
-            j, i = int(kicks[kick, 2 * part] * N), int(kicks[kick, 2 * part + 1] * M)
-            if T[i, j] < best:
-                current[j] = i
-        for j in range(N):
-            reached += A[current[j], j]
-        span = _descend(T, A, need, current) if reached >= need else np.inf
-        if span <= best:
-            best = span
-            plan[:] = current
-        else:
-            current[:] = plan
-
-
-@kernel
-def _descend(T, A, need, plan):
-    """The makespan after moves and swaps of the busiest cluster's tasks, the best first, until none lowers it."""
-    M, N = T.shape
-    load = np.zeros(M)
-    reached = 0.0
-    for j in range(N):
-        load[plan[j]] += T[plan[j], j]
-        reached += A[plan[j], j]
-    while True:
-        worst = load.argmax()
-        least, first, second, to = load[worst] * (1.0 - 1e-9), -1, -1, -1
-        for j in range(N):
-            if plan[j] != worst:
-                continue
-            without = load[worst] - T[worst, j]
-            for k in range(M):
-                fits = k != worst and reached - A[worst, j] + A[k, j] >= need
-                if fits and max(without, load[k] + T[k, j]) < least:
-                    least, first, second, to = max(without, load[k] + T[k, j]), j, -1, k
-            for other in range(N):
-                k = plan[other]
-                if k == worst or T[worst, other] == np.inf or T[k, j] == np.inf:
-                    continue
-                if reached - A[worst, j] - A[k, other] + A[k, j] + A[worst, other] < need:
-                    continue
-                span = max(without + T[worst, other], load[k] - T[k, other] + T[k, j])
-                if span < least:
-                    least, first, second, to = span, j, other, k
-        if first < 0:
-            return load[worst]
-        load[worst] -= T[worst, first]
-        load[to] += T[to, first]
-        reached += A[to, first] - A[worst, first]
-        plan[first] = to
-        if second >= 0:
-            load[to] -= T[to, second]
-            load[worst] += T[worst, second]
-            reached += A[worst, second] - A[to, second]
-            plan[second] = worst

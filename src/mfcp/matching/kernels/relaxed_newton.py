@@ -4,8 +4,7 @@
 The modules `prices`, `interior_point` and `dual_newton` of `mfcp.matching.relaxed` define the algorithm; the kernels
 follow them line by line, and every result is tested against them. A round needs three arrays of its own shape besides
 T, A and X. Values per task are kept for one block of tasks at a time. The kernels do not hold the interpreter's lock,
-so threads can share the rounds. Constants of modules without kernels come as arguments: a change of such a module then
-compiles nothing again.
+so threads can share the rounds.
 """
 
 from __future__ import annotations
@@ -18,6 +17,19 @@ from numba import types
 from numba.extending import intrinsic
 
 from mfcp.compiling import kernel, prepare, uncounted
+from mfcp.matching.kernels.tuning import (
+    ATTEMPTS,
+    CENTRING,
+    DUAL_STEPS,
+    FAINT,
+    INSIDE,
+    LARGEST_STEP,
+    LONG,
+    LOWEST,
+    POLISH_STEPS,
+    REFINEMENTS,
+    USED,
+)
 
 prepare(__name__)
 
@@ -41,23 +53,6 @@ _Round = namedtuple("_Round", ["T", "A", "best", "forbidden", "room", "beta", "l
 
 # Arrays of a round's shape: slacks, weights and gradients of its entries; logarithms of prices, and longest times.
 _Space = namedtuple("_Space", ["s", "W", "V", "log_p", "longest"])
-
-# Constants of `interior_point.py` and `dual_newton.py`.
-_Tuning = namedtuple(
-    "_Tuning",
-    [
-        "centring",
-        "inside",
-        "long",
-        "lowest",
-        "dual_steps",
-        "largest_step",
-        "used",
-        "faint",
-        "polish_steps",
-        "refinements",
-    ],
-)
 
 
 @intrinsic
@@ -339,7 +334,7 @@ def _lower_prices(T, A, best, beta, X, work):
 
 # Over 60 lines: one step is three passes over the entries that share a dozen scalars; apart they would be passed on.
 @uncounted(fastmath=_LOOSE)
-def _interior(given, handover, refinements, max_steps, tuning, X, space, work):
+def _interior(given, handover, refinements, max_steps, X, space, work):
     """`interior_point.interior_point` from the plan X: prices in work.p; returns q and the steps taken."""
     T, A, best, room, beta, lam, tau = given.T, given.A, given.best, given.room, given.beta, given.lam, given.tau
     s, W, V = space.s, space.W, space.V
@@ -396,7 +391,7 @@ def _interior(given, handover, refinements, max_steps, tuning, X, space, work):
         for i in range(M):
             primal = max(primal, 1.0 + prices[i] / p[i] - mu_p / (p[i] * w[i]))
             dual = max(dual, -prices[i] / p[i])
-        inside = max(tuning.inside, 1.0 - mu / scale)
+        inside = max(INSIDE, 1.0 - mu / scale)
         primal, dual = min(1.0, inside / max(primal, 1e-300)), min(1.0, inside / max(dual, 1e-300))
         products, by_p = 0.0, 0.0
         for k in range(M * N):
@@ -410,10 +405,10 @@ def _interior(given, handover, refinements, max_steps, tuning, X, space, work):
         q += dual * prices[M]
         slack += primal * d_slack
         length = min(primal, dual)
-        if length > tuning.long and mu <= target:
+        if length > LONG and mu <= target:
             break
         implied = (products / M + by_p + abs(q * slack - lam)) / 3.0
-        mu = max(implied * max((1.0 - length) ** 2, tuning.centring), target)
+        mu = max(implied * max((1.0 - length) ** 2, CENTRING), target)
     _lower_prices(T, A, best, beta, X, work)
     return q, steps
 
@@ -450,7 +445,7 @@ def _plan(T, A, best, forbidden, p, q, tau, X, work):
 
 
 @uncounted
-def _normalise(log_p, p, lowest):
+def _normalise(log_p, p):
     top = log_p[0]
     for i in range(1, len(p)):
         top = max(top, log_p[i])
@@ -459,17 +454,16 @@ def _normalise(log_p, p, lowest):
         total += math.exp(log_p[i] - top)
     total = math.log(total)
     for i in range(len(p)):
-        log_p[i] = max(log_p[i] - top - total, lowest)
+        log_p[i] = max(log_p[i] - top - total, LOWEST)
         p[i] = math.exp(log_p[i])
 
 
 @uncounted
-def _ascend(given, tolerance, tuning, q, X, space, work):
+def _ascend(given, tolerance, q, X, space, work):
     """`dual_newton._ascend` from the prices work.p and q: X in place; returns the steps taken."""
     T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
     beta, lam, tau, log_p, longest = given.beta, given.lam, given.tau, space.log_p, space.longest
     M, N = T.shape
-    lowest, dual_steps, largest_step = tuning.lowest, int(tuning.dual_steps), tuning.largest_step
     p, wanted, sums, D, y = work.p, work.w, work.sums, work.D, work.y
     worst = _as_bits(0.0)
     for i in range(M):
@@ -485,9 +479,9 @@ def _ascend(given, tolerance, tuning, q, X, space, work):
             for j in range(N):
                 worst = _larger(worst, best[j] - A[i, j])
     most = _as_double(worst) / N
-    _normalise(log_p, p, lowest)
+    _normalise(log_p, p)
     quiet_q = math.log(tau / max(most, 1e-300)) - 2.0
-    for step in range(dual_steps + 1):
+    for step in range(DUAL_STEPS + 1):
         _plan(T, A, best, forbidden, p, q, tau, X, work)
         _sums(T, A, best, X, sums)
         slack = room - sums[M]
@@ -497,7 +491,7 @@ def _ascend(given, tolerance, tuning, q, X, space, work):
             off = max(off, abs(wanted[i] - p[i]) * longest[i])
             size = max(size, p[i] * longest[i])
         off += abs(lam / max(slack, 1e-300) - q) * most
-        if off <= tolerance * (size + q * most + tau) or step == dual_steps:
+        if off <= tolerance * (size + q * most + tau) or step == DUAL_STEPS:
             break
         for i in range(M):
             y[i] = sums[i] - log_p[i] / beta
@@ -510,28 +504,28 @@ def _ascend(given, tolerance, tuning, q, X, space, work):
             y[i] /= p[i]
             if log_p[i] >= math.log(tau / max(longest[i], 1e-300)) - 2.0:
                 loud = max(loud, y[i])
-        alpha = largest_step / max(loud, largest_step)
+        alpha = LARGEST_STEP / max(loud, LARGEST_STEP)
         for i in range(M):
             quiet = math.log(tau / max(longest[i], 1e-300)) - 2.0
-            log_p[i] += min(alpha * y[i], max(quiet - log_p[i], 0.0) + largest_step)
-        _normalise(log_p, p, lowest)
+            log_p[i] += min(alpha * y[i], max(quiet - log_p[i], 0.0) + LARGEST_STEP)
+        _normalise(log_p, p)
         by_q = alpha * y[M] / q
         by_q = -math.log1p(-by_q) if by_q < 0.0 else by_q
-        q *= math.exp(min(by_q, max(quiet_q - math.log(q), 0.0) + largest_step))
+        q *= math.exp(min(by_q, max(quiet_q - math.log(q), 0.0) + LARGEST_STEP))
     return step
 
 
 @uncounted(fastmath=_LOOSE)
-def _optimality(given, tuning, X, p, V, work):
+def _optimality(given, X, p, V, work):
     """`dual_newton.optimality`: p and V in place; returns q and the residual."""
     T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
-    beta, lam, tau, lowest, used, faint = given.beta, given.lam, given.tau, tuning.lowest, tuning.used, tuning.faint
+    beta, lam, tau = given.beta, given.lam, given.tau
     M, N = T.shape
     sums, mean = work.sums, work.mean
     _sums(T, A, best, X, sums)
     _softmax_load(sums, beta, p)
     for i in range(M):
-        p[i] = max(p[i], math.exp(lowest))
+        p[i] = max(p[i], math.exp(LOWEST))
     slack = room - sums[M]
     q = lam / slack
     q_each = q / N
@@ -545,8 +539,8 @@ def _optimality(given, tuning, X, p, V, work):
             for j in range(n):
                 x = X[i, low + j]
                 term = price * T[i, low + j] + q_each * (best[low + j] - A[i, low + j])
-                size = _larger(size, abs(term) if x > used else 0.0)
-                v = term + tau * _log(x if x > used else faint)
+                size = _larger(size, abs(term) if x > USED else 0.0)
+                v = term + tau * _log(x if x > USED else FAINT)
                 V[i, low + j] = v
                 mean[j] += x * v
         for i in range(M):
@@ -556,28 +550,27 @@ def _optimality(given, tuning, X, p, V, work):
                         V[i, low + j] = np.inf
             for j in range(n):
                 v = V[i, low + j] - mean[j]
-                kept = X[i, low + j] > used
+                kept = X[i, low + j] > USED
                 largest = _larger(largest, abs(v) if kept else max(-v, 0.0))
                 V[i, low + j] = v if kept else 0.0
     return q, _as_double(largest) / (_as_double(size) + tau) if slack > 0.0 else np.inf
 
 
 @uncounted(fastmath=_LOOSE)
-def _polish(given, tolerance, tuning, X, V, work):
+def _polish(given, tolerance, X, V, work):
     """`dual_newton._polish`: X and work.p in place; returns q, the residual and the steps taken."""
     T, A, best, beta, lam, tau = given.T, given.A, given.best, given.beta, given.lam, given.tau
     M, N = T.shape
-    polish_steps, refinements = int(tuning.polish_steps), int(tuning.refinements)
     p, D, total = work.p, work.D, work.mean
-    for step in range(polish_steps + 1):
-        q, residual = _optimality(given, tuning, X, p, V, work)
-        if residual <= tolerance or step == polish_steps:
+    for step in range(POLISH_STEPS + 1):
+        q, residual = _optimality(given, X, p, V, work)
+        if residual <= tolerance or step == POLISH_STEPS:
             break
         for i in range(M):
             D[i] = beta * p[i]
         D[M] = q * q / lam
         work.force[:] = 0.0
-        _newton(T, A, best, X, 1.0 / tau, V, refinements, work)
+        _newton(T, A, best, X, 1.0 / tau, V, REFINEMENTS, work)
         for low in range(np.uint64(0), np.uint64(N), _BLOCK):
             n = min(_BLOCK, np.uint64(N) - low)
             for j in range(n):
@@ -605,24 +598,19 @@ def _column_best(A, best):
 # Over 10 positional parameters: a signature of plain arrays compiles the kernel when its module is imported.
 @kernel(
     "void(f8[:,:,::1], f8[:,:,::1], b1[:,:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8, i8,"
-    " f8[:,::1], f8[::1], i8, i8, f8[:,:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1])",
+    " i8, i8, f8[:,:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1])",
 )
 def solve_range(
-    T, A, forbidden, room, beta, lam, tau, start_p, start_q, tolerance, max_steps, attempts, constants, first, last,
+    T, A, forbidden, room, beta, lam, tau, start_p, start_q, tolerance, max_steps, first, last,
     X, p, q, steps, residual,
 ):  # fmt: skip
     """`dual_newton.solve_rounds` for the rounds first … last - 1, into X, p, q, steps, residual.
 
-    `forbidden`, `start_p` and `start_q` are empty where there is no mask, or no start. `attempts` is
-    `dual_newton.ATTEMPTS`; `constants` are the fields of `_Tuning`.
+    `forbidden`, `start_p` and `start_q` are empty where there is no mask, or no start.
     """
     M, N = T.shape[1:]
     space = _Space(np.empty((M, N)), np.empty((M, N)), np.empty((M, N)), np.empty(M), np.empty(M))
     work, best = _work(M, N), np.empty(N)
-    tuning = _Tuning(
-        constants[0], constants[1], constants[2], constants[3], constants[4], constants[5], constants[6], constants[7],
-        constants[8], constants[9],
-    )  # fmt: skip
     no_mask = np.empty((0, 0), np.bool_)
     for b in range(first, last):
         _column_best(A[b], best)
@@ -630,17 +618,17 @@ def solve_range(
         given = _Round(T[b], A[b], best, mask, room[b], beta[b], lam[b], tau[b])
         trial = X[b]  # a first attempt works in place
         p[b], q[b], residual[b], steps[b] = 1.0 / M, room[b], np.inf, 0
-        for attempt in range(0 if len(start_q) == 0 else -1, len(attempts)):
+        for attempt in range(0 if len(start_q) == 0 else -1, len(ATTEMPTS)):
             if attempt < 0:
                 work.p[:] = start_p[b]
                 price = start_q[b]
             else:
-                handover, by_speed, refinements = attempts[attempt, 0], attempts[attempt, 1], attempts[attempt, 2]
-                _share(given.T, mask, by_speed > 0.0, trial)
-                price, spent = _interior(given, handover, int(refinements), max_steps, tuning, trial, space, work)
+                handover, by_speed, refinements = ATTEMPTS[attempt]
+                _share(given.T, mask, by_speed, trial)
+                price, spent = _interior(given, handover, refinements, max_steps, trial, space, work)
                 steps[b] += spent
-            steps[b] += _ascend(given, tolerance, tuning, price, trial, space, work)
-            price, found, spent = _polish(given, tolerance, tuning, trial, space.V, work)
+            steps[b] += _ascend(given, tolerance, price, trial, space, work)
+            price, found, spent = _polish(given, tolerance, trial, space.V, work)
             steps[b] += spent
             if found < residual[b]:
                 X[b], p[b], q[b], residual[b] = trial, work.p, price, found
@@ -654,9 +642,9 @@ def solve_range(
 # Over 10 positional parameters: see `solve_range`.
 @kernel(
     "void(f8[:,:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,:,::1],"
-    " i8, i8, i8, f8[:,:,::1], f8[:,:,::1])",
+    " i8, i8, f8[:,:,::1], f8[:,:,::1])",
 )
-def respond_range(T, A, beta, lam, tau, X, p, q, G, refinements, first, last, grad_T, grad_A):
+def respond_range(T, A, beta, lam, tau, X, p, q, G, first, last, grad_T, grad_A):
     """`argmin.respond` for the rounds first … last - 1, into grad_T and grad_A; rounds with q not finite get zeros."""
     M, N = T.shape[1:]
     work, best = _work(M, N), np.empty(N)
@@ -672,7 +660,7 @@ def respond_range(T, A, beta, lam, tau, X, p, q, G, refinements, first, last, gr
             work.D[i] = beta[b] * p[b, i]
         work.D[M] = q[b] * q[b] / lam[b]
         _column_best(A[b], best)
-        _newton(T[b], A[b], best, X[b], 1.0 / tau[b], dX, refinements, work)
+        _newton(T[b], A[b], best, X[b], 1.0 / tau[b], dX, REFINEMENTS, work)
         for i in range(M):
             for j in range(N):
                 change = dX[i, j]

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from mfcp.errors import InfeasibleError, SettingsError, SolverError
-from mfcp.matching.relaxed.dual_newton import REFINEMENTS, solve_rounds
+from mfcp.matching.kernels.tuning import REFINEMENTS
+from mfcp.matching.relaxed.dual_newton import solve_rounds
 from mfcp.matching.relaxed.interior_point import Rounds
 from mfcp.matching.relaxed.objective import RelaxedProblem, most_reliable, round_name
 from mfcp.matching.relaxed.prices import newton_step

@@ -12,22 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcp.matching.relaxed.dual_newton import (
-    ATTEMPTS,
-    DUAL_STEPS,
-    FAINT,
-    LARGEST_STEP,
-    LOWEST,
-    POLISH_STEPS,
-    REFINEMENTS,
-    USED,
-    DualPoint,
-)
-from mfcp.matching.relaxed.interior_point import CENTRING, INSIDE, LONG
+from mfcp.matching.relaxed.dual_newton import DualPoint
 from mfcp.matching.relaxed.objective import RelaxedProblem
 
-_ATTEMPTS = np.array(ATTEMPTS, np.float64)
-_TUNING = np.array([CENTRING, INSIDE, LONG, LOWEST, DUAL_STEPS, LARGEST_STEP, USED, FAINT, POLISH_STEPS, REFINEMENTS])
 # What a thread must have to do to be worth its wake-up of 0.1-0.2 ms, in entries of T: about a millisecond of solving.
 _WORTH = 4_000
 _OVERHEAD = 60  # entries that take as long as what a round costs whatever its size
@@ -49,8 +36,7 @@ def solve_rounds(
 
     def work(first: int, last: int) -> None:
         solve_range(
-            T, A, mask, *weights, *given, tolerance, max_steps, _ATTEMPTS, _TUNING, first, last,
-            X, p, q, steps, residual,
+            T, A, mask, *weights, *given, tolerance, max_steps, first, last, X, p, q, steps, residual,
         )  # fmt: skip
 
     over_rounds(work, B, M * N + _OVERHEAD)
@@ -67,7 +53,7 @@ def respond(problem: RelaxedProblem, X: Tensor, p: Tensor, q: Tensor, G: Tensor)
     grad_T, grad_A = np.empty((B, M, N)), np.empty((B, M, N))
 
     def work(first: int, last: int) -> None:
-        respond_range(T, A, *values, REFINEMENTS, first, last, grad_T, grad_A)
+        respond_range(T, A, *values, first, last, grad_T, grad_A)
 
     over_rounds(work, B, (M * N + _OVERHEAD) // 12)  # one step, not a dozen
     return torch.from_numpy(grad_T), torch.from_numpy(grad_A)

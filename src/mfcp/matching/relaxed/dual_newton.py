@@ -25,19 +25,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mfcp.matching.kernels.tuning import (
+    ATTEMPTS,
+    DUAL_STEPS,
+    FAINT,
+    LARGEST_STEP,
+    LOWEST,
+    POLISH_STEPS,
+    REFINEMENTS,
+    USED,
+)
 from mfcp.matching.relaxed.interior_point import Rounds, interior_point
 from mfcp.matching.relaxed.prices import newton_step, price_step
-
-# Phase 1 of each attempt: barrier at the end, whether tasks are shared by speed at the start, refinements. The first
-# does for all but one in hundreds of extreme rounds; the starts fail on different ones.
-ATTEMPTS = ((1e-2, False, 0), (1e-4, True, 2), (1e-6, False, 2), (1e-8, True, 2), (1e-8, False, 2))
-DUAL_STEPS = 12
-POLISH_STEPS = 6
-REFINEMENTS = 2
-LARGEST_STEP = 3.0  # cap on the growth of a log price that matters
-LOWEST = -600.0  # a log price below has no effect on the plan; keeps p and sqrt(p) normal numbers
-USED = 1e-300  # entries of X below are zero for the optimality conditions
-FAINT = 1e-150  # and should be at least half as far below 1, by their logarithm
 
 
 @dataclass(frozen=True)

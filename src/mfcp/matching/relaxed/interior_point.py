@@ -15,11 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from mfcp.matching.kernels.tuning import CENTRING, INSIDE, LONG
 from mfcp.matching.relaxed.prices import newton_step
-
-CENTRING = 0.03  # least factor on mu per step
-INSIDE = 0.9  # least share of the way to the boundary that a step may go; grows to 1 as mu falls
-LONG = 0.5  # a last step at least this long means that the iterate follows mu
 
 
 @dataclass(frozen=True)
