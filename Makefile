@@ -43,6 +43,7 @@ check: lint ## lint, types, and the fast tests of what has changed since the las
 
 fuzz: $(VENV)/.ready ## 100,000 changed inputs against every reader, with limits on time and memory; some ten minutes
 	@python tests/fuzz/campaign.py --cases 100000
+	@CONTRACT_EXAMPLES=360 python -m pytest -q -p no:cacheprovider tests/platform/service/test_contract.py
 
 faults: $(VENV)/.ready ## commands that write, killed at every operation on a file, on a full disk, beside each other
 	@python tests/crashes/campaign.py

@@ -35,7 +35,8 @@ LAYERS = {
         {"cli"},
     ),
     "mfcp.matching": (
-        {"problem", "normal"},
+        {"checks", "normal"},
+        {"problem"},
         {"bounds", "kernels", "regret", "speedup"},
         {"ties"},
         {"integer", "large", "relaxed"},

@@ -14,10 +14,23 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
-from mfcp.errors import DataError, InfeasibleError
+from mfcp.errors import DataError
+from mfcp.matching.checks import (
+    broadcast,
+    check_entries,
+    check_placeable,
+    curve_of,
+    full,
+    in_time,
+    matrix,
+    numbers,
+    raw,
+    shut,
+    vector,
+)
 
 SLACK = 1e-9  # of mean reliability, and of any limit or deadline, may be missed: rounding of the sums, nothing more
 EQUAL = 1e-12  # relative difference of two costs or times, and difference of two reliabilities, that is rounding
@@ -41,7 +54,7 @@ class Capacity:
 
     def __init__(self, name: str, use: ArrayLike, limit: ArrayLike) -> None:
         for key, value in (("use", use), ("limit", limit)):
-            array = _numbers(value, f"capacity '{name}': {key}")
+            array = numbers(value, f"capacity '{name}': {key}")
             if not (array >= 0).all() or (key == "use" and not np.isfinite(array).all()):
                 raise DataError(f"capacity '{name}': {key} must be at least 0" + (", finite" if key == "use" else ""))
             object.__setattr__(self, key, array)
@@ -119,31 +132,31 @@ class MatchingProblem:
         objective: Objective | None = None,
         cost: ArrayLike | None = None,
     ) -> None:
-        times, reliabilities = _matrix(T, "T"), _matrix(A, "A")
+        times, reliabilities = matrix(T, "T"), matrix(A, "A")
         shape = times.shape
         if shape != reliabilities.shape:
             raise DataError(f"T has shape {shape} but A has {reliabilities.shape}; both must be (..., M, N)")
-        mask = _broadcast(True if allowed is None else allowed, "allowed", shape, np.bool_)
-        _check(times, mask, "T", "a positive finite time in seconds", lambda x: ~np.isfinite(x) | (x <= 0))
-        _check(reliabilities, mask, "A", "a probability in [0, 1]", lambda x: ~((x >= 0) & (x <= 1)))
-        levels = _broadcast(gamma, "gamma", shape[:-2], np.float64)
+        mask = broadcast(True if allowed is None else allowed, "allowed", shape, np.bool_)
+        check_entries(times, mask, "T", "a positive finite time in seconds", lambda x: ~np.isfinite(x) | (x <= 0))
+        check_entries(reliabilities, mask, "A", "a probability in [0, 1]", lambda x: ~((x >= 0) & (x <= 1)))
+        levels = broadcast(gamma, "gamma", shape[:-2], np.float64)
         if not np.all((levels >= 0) & (levels <= 1)):
             raise DataError(f"gamma must lie in [0, 1], got {float(levels.min())} to {float(levels.max())}")
-        curve = None if zeta is None else _curve(zeta, *shape[-2:])
-        busy_for = None if backlog is None else _vector(backlog, "backlog", shape[:-1], "seconds, finite", np.isfinite)
+        curve = None if zeta is None else curve_of(zeta, *shape[-2:])
+        busy_for = None if backlog is None else vector(backlog, "backlog", shape[:-1], "seconds, finite", np.isfinite)
         due, undated = None, None
         if deadline is not None:
-            due = _vector(deadline, "deadline", (*shape[:-2], shape[-1]), "seconds, inf for none", lambda x: x == x)
-            in_time = _in_time(times, mask, curve, busy_for, due)
-            if not np.array_equal(in_time, mask):
-                undated, mask = (times, reliabilities, mask), in_time
-        if not _full(mask):
-            _placeable(mask)
-            times, reliabilities = _shut(times, mask, np.inf), _shut(reliabilities, mask, 0.0)
+            due = vector(deadline, "deadline", (*shape[:-2], shape[-1]), "seconds, inf for none", lambda x: x == x)
+            timely = in_time(times, mask, curve, busy_for, due, SLACK)
+            if not np.array_equal(timely, mask):
+                undated, mask = (times, reliabilities, mask), timely
+        if not full(mask):
+            check_placeable(mask)
+            times, reliabilities = shut(times, mask, np.inf), shut(reliabilities, mask, 0.0)
         money = None
         if cost is not None:
-            money = _broadcast(cost, "cost", shape, np.float64)
-            _check(money, mask, "cost", "finite and at least 0", lambda x: ~np.isfinite(x) | (x < 0))
+            money = broadcast(cost, "cost", shape, np.float64)
+            check_entries(money, mask, "cost", "finite and at least 0", lambda x: ~np.isfinite(x) | (x < 0))
         weights = objective or Objective()
         if weights.cost and money is None:
             raise DataError("the objective weighs cost, but the problem has none; pass cost, (..., M, N)")
@@ -183,9 +196,7 @@ class MatchingProblem:
         if self.undated is None:
             return self
         times, reliabilities, mask = self.undated
-        return self._changed(
-            T=_shut(times, mask, np.inf), A=_shut(reliabilities, mask, 0.0), allowed=mask, undated=None
-        )
+        return self._changed(T=shut(times, mask, np.inf), A=shut(reliabilities, mask, 0.0), allowed=mask, undated=None)
 
     def take(self, rounds: Any) -> Self:
         """The rounds picked by an index, mask or slice of the first axis."""
@@ -234,7 +245,7 @@ class MatchingProblem:
 
     def _mapped(self, change: Any) -> Self:
         capacities = tuple(
-            _raw(Capacity, name=c.name, use=change(c.use), limit=change(c.limit)) for c in self.capacities
+            raw(Capacity, name=c.name, use=change(c.use), limit=change(c.limit)) for c in self.capacities
         )
         names = ("T", "A", "gamma", "allowed", "backlog", "deadline", "cost")
         arrays = {name: getattr(self, name) for name in names}
@@ -244,7 +255,7 @@ class MatchingProblem:
 
     def _changed(self, **changes: Any) -> Self:
         """A copy with fields that are known to be valid."""
-        changed: Self = _raw(type(self), **({f.name: getattr(self, f.name) for f in fields(self)} | changes))
+        changed: Self = raw(type(self), **({f.name: getattr(self, f.name) for f in fields(self)} | changes))
         return changed
 
 
@@ -423,77 +434,6 @@ def reliability(assignment: Ints, A: Floats) -> Floats:
     return result
 
 
-def _numbers(value: ArrayLike, name: str, kind: type[np.generic] = np.float64) -> NDArray[Any]:
-    try:
-        return np.asarray(value, kind)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} is not a numeric array: {error}") from None
-
-
-def _broadcast(value: ArrayLike, name: str, shape: tuple[int, ...], kind: type[np.generic]) -> NDArray[Any]:
-    array = _numbers(value, name, kind)
-    try:
-        return np.broadcast_to(array, shape)
-    except ValueError:
-        raise DataError(f"{name} must have shape {shape} or what broadcasts to it, got {array.shape}") from None
-
-
-def _in_time(times: Floats, mask: Bools, zeta: Floats | None, backlog: Floats | None, due: Floats) -> Bools:
-    """(..., M, N) the pairs that are allowed and end in time where the task runs alone.
-
-    Raises:
-        InfeasibleError: a task without such a pair.
-    """
-    ends = times if zeta is None else times * zeta[:, 1:].min(axis=1)[:, None]
-    ends = ends if backlog is None else ends + backlog[..., None]
-    in_time: Bools = mask & (ends <= due[..., None, :] * (1.0 + SLACK))
-    _placeable(in_time, mask, ends, due)
-    return in_time
-
-
-def _placeable(mask: Bools, before: Bools | None = None, ends: Floats | None = None, due: Floats | None = None) -> None:
-    """Raise where a task has no cluster; with the last three, where it had one before its deadline closed them."""
-    nowhere = ~mask.any(axis=-2)
-    if not nowhere.any():
-        return
-    *where, task = np.argwhere(nowhere)[0]
-    here = f"{_round(where)}task {task} has no allowed cluster"
-    if before is None or ends is None or due is None or not before[(*where, slice(None), task)].any():
-        raise InfeasibleError(f"{here}; allow one or drop the task")
-    soonest = ends[(*where, slice(None), task)][before[(*where, slice(None), task)]].min()
-    raise InfeasibleError(
-        f"{here} that meets its deadline of {due[(*where, task)]:.6g} s: even alone it is not done before "
-        f"{soonest:.6g} s; move the deadline or drop the task"
-    )
-
-
-def _matrix(value: ArrayLike, name: str) -> Floats:
-    array = np.asarray(value) if isinstance(value, np.ndarray) else _numbers(value, name)
-    if array.dtype != np.float32:
-        array = _numbers(array, name)
-    if array.ndim < 2 or 0 in array.shape:
-        raise DataError(f"{name} must have shape (..., M, N) with M, N >= 1, got {array.shape}")
-    return array
-
-
-def _curve(zeta: ArrayLike, clusters: int, tasks: int) -> Floats:
-    curve = _numbers(zeta, "zeta")
-    if curve.ndim not in (1, 2) or curve.shape[-1] != tasks + 1 or curve.shape[:-1] not in ((), (clusters,)):
-        raise DataError(f"zeta must have shape (M, N + 1) = ({clusters}, {tasks + 1}) or (N + 1,), got {curve.shape}")
-    if not (np.isfinite(curve) & (curve > 0)).all():
-        raise DataError("zeta must hold positive finite factors")
-    return np.broadcast_to(curve, (clusters, tasks + 1)).copy()
-
-
-def _vector(value: ArrayLike, name: str, shape: tuple[int, ...], expected: str, good: Any) -> Floats:
-    array = _broadcast(value, name, shape, np.float64)
-    bad = ~good(array) | (array < 0)
-    if bad.any():
-        *where, at = np.argwhere(bad)[0]
-        raise DataError(f"{_round(where)}{name}[{at}] = {array[(*where, at)]}: expected at least 0 {expected}")
-    return array
-
-
 def _fitted(capacity: Capacity, shape: tuple[int, ...]) -> Capacity:
     """The capacity with `use` (..., M, N) and `limit` (..., M), as views."""
     try:
@@ -503,38 +443,5 @@ def _fitted(capacity: Capacity, shape: tuple[int, ...]) -> Capacity:
             f"capacity '{capacity.name}': use {capacity.use.shape} and limit {capacity.limit.shape} do not fit "
             f"(..., M, N) = {shape} and (..., M) = {shape[:-1]}"
         ) from None
-    fitted: Capacity = _raw(Capacity, name=capacity.name, use=use, limit=limit)
+    fitted: Capacity = raw(Capacity, name=capacity.name, use=use, limit=limit)
     return fitted
-
-
-def _check(values: Floats, mask: Bools, name: str, expected: str, wrong: Any) -> None:
-    extremes = np.array([values.min(), values.max()])  # nan if any is; spares large problems an array of flags
-    if not wrong(extremes).any():
-        return
-    bad = wrong(values) & mask
-    if bad.any():
-        *where, cluster, task = np.argwhere(bad)[0]
-        seen = values[(*where, cluster, task)]
-        raise DataError(f"{_round(where)}{name}[{cluster}, {task}] = {seen}: expected {expected}")
-
-
-def _full(mask: Bools) -> bool:
-    """Whether a mask is one True, broadcast: no entry needs to be looked at."""
-    return not any(mask.strides) and bool(mask.flat[0])
-
-
-def _shut(values: Floats, mask: Bools, fill: float) -> Floats:
-    """Values with `fill` where not allowed, in their own precision."""
-    return values if mask.all() else np.where(mask, values, np.array(fill, values.dtype))
-
-
-def _raw(kind: type[Any], **values: Any) -> Any:
-    """A frozen dataclass with fields that are known to be valid, without its checks and copies."""
-    made = object.__new__(kind)
-    for key, value in values.items():
-        object.__setattr__(made, key, value)
-    return made
-
-
-def _round(where: Any) -> str:
-    return f"round {', '.join(str(int(i)) for i in where)}: " if len(where) else ""
