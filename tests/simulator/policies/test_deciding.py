@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from mfcp.simulator.policies.deciding import fill_fastest, grow
+from mfcp.simulator.policies.deciding import fill, grow
 
 
 def test_jobs_in_turn_take_what_they_want_while_it_fits(demand):
     seen = demand([[1.0, 2.0, 3.0], [1.0, 0.0, 0.0], [3.0, 2.0, 1.0]], [5])  # sizes 1, 2 and 4
-    assert fill_fastest(seen, np.array([0, 2, 1])).tolist() == [2, -1, 0]
-    assert fill_fastest(seen, np.array([1, 2, 0])).tolist() == [1, 0, 0]
+    assert fill(seen, np.array([0, 2, 1]), seen.rate).tolist() == [2, -1, 0]
+    assert fill(seen, np.array([1, 2, 0]), seen.rate).tolist() == [1, 0, 0]
     runs = replace(seen, chosen=np.array([1, -1, -1]))  # stays as it is, though it would be faster elsewhere
-    assert fill_fastest(runs, np.array([0, 2, 1])).tolist() == [1, 0, 0]
+    as_now = np.where(np.arange(len(runs.gpus)) == runs.chosen[:, None], np.inf, runs.rate)
+    assert fill(runs, np.array([0, 2, 1]), as_now).tolist() == [1, 0, 0]
+    assert fill(seen, np.array([1, 2]), seen.rate, np.array([2, -1, -1])).tolist() == [2, 0, -1]  # what others hold
 
 
 def test_growth_takes_the_best_step_per_accelerator(demand):

@@ -98,16 +98,26 @@ class Deciding(Policy):
         return self
 
 
-def fill_fastest(demand: Demand, order: Ints) -> Ints:
-    """(k,) each job in turn as it runs now, if that fits, else in its fastest configuration that does; -1 for none."""
-    free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
+def fill(demand: Demand, order: Ints, worth: Floats, chosen: Ints | None = None) -> Ints:
+    """Give jobs what is free, one after another.
+
+    Args:
+        demand: the jobs.
+        order: rows of those that get something, first to last.
+        worth: (k, C) of each configuration to each job; where it cannot run does not matter.
+        chosen: (k,) what others have already; -1 for nothing, the default.
+
+    Returns:
+        (k,) the configuration of each: of those that fit into what is left, the one of most worth; -1 if none does.
+    """
+    chosen = np.full(len(demand.job), -1) if chosen is None else chosen.copy()
+    held = chosen[chosen >= 0]
+    free = demand.size - np.bincount(demand.type[held], demand.gpus[held], len(demand.size)).astype(np.int64)
     for i in order:
         fits = (demand.rate[i] > 0) & (demand.gpus <= free[demand.type])
-        now = demand.chosen[i]
-        c = now if now >= 0 and fits[now] else int(np.where(fits, demand.rate[i], 0.0).argmax())
-        if fits[c]:
+        if fits.any():
+            chosen[i] = c = int(np.where(fits, worth[i], -np.inf).argmax())
             free[demand.type[c]] -= demand.gpus[c]
-            chosen[i] = c
     return chosen
 
 

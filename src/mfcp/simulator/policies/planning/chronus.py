@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from mfcp.arrays import Bools, Ints
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, fill_fastest
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, fill
 
 
 class Chronus(Deciding):
@@ -44,7 +44,8 @@ class Chronus(Deciding):
                 first[rows] = self._leases(demand, rows, need[rows], slots[rows].astype(int))
         slack = np.where(hopeful, slots - need, np.inf)
         order = np.lexsort((rest, slack, ~first))
-        return Allotment(fill_fastest(demand, order), (lease + 1) * self.lease_s)
+        stays = np.arange(len(demand.gpus)) == demand.chosen[:, None]
+        return Allotment(fill(demand, order, np.where(stays, np.inf, demand.rate)), (lease + 1) * self.lease_s)
 
     def _leases(self, demand: Demand, rows: Ints, need: Ints, slots: Ints) -> Bools:
         """Who runs in the next lease; nobody is preferred if the solver found nothing in time."""

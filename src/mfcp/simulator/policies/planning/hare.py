@@ -9,7 +9,7 @@ import numpy as np
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, fill
 
 
 class Hare(Deciding):
@@ -24,13 +24,7 @@ class Hare(Deciding):
 
     def decide(self, demand: Demand) -> Allotment:
         """A list schedule."""
-        free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
-        for i in np.lexsort((demand.job, demand.seconds.min(axis=1))):
-            rate = np.where(demand.gpus <= free[demand.type], demand.rate[i], 0.0)
-            if rate.max() > 0:
-                chosen[i] = int(rate.argmax())
-                free[demand.type[chosen[i]]] -= demand.gpus[chosen[i]]
-        return Allotment(chosen)
+        return Allotment(fill(demand, np.lexsort((demand.job, demand.seconds.min(axis=1))), demand.rate))
 
 
 def in_rounds(jobs: Jobs, most: int) -> Configurations:

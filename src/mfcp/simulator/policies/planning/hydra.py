@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mfcp.arrays import Floats, Ints
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, fill
 
 NODES = 2_000  # of the search: what is best by then is taken
 
@@ -39,7 +39,8 @@ class Hydra(Deciding):
             for device, queue in enumerate(queues):
                 if queue and ready[device] <= 0:
                     chosen[waiting[queue[0]]] = _one(demand, kinds[device])
-        return Allotment(_start_others(demand, chosen))
+        others = np.flatnonzero((chosen < 0) & ~(demand.rate[:, demand.gpus == 1] > 0).any(axis=1))
+        return Allotment(fill(demand, others, demand.rate, chosen))
 
 
 def _devices(demand: Demand) -> tuple[Floats, Ints]:
@@ -64,18 +65,6 @@ def _need(demand: Demand, rows: Ints, kinds: Ints) -> Floats:
 
 def _one(demand: Demand, kind: int) -> int:
     return int(np.flatnonzero((demand.gpus == 1) & (demand.type == kind))[0])
-
-
-def _start_others(demand: Demand, chosen: Ints) -> Ints:
-    """Jobs of several accelerators, in order of submission, on their fastest free type."""
-    held = chosen >= 0
-    free = demand.size - np.bincount(demand.type[chosen[held]], demand.gpus[chosen[held]], len(demand.size))
-    for i in np.flatnonzero(~held & ~(demand.rate[:, demand.gpus == 1] > 0).any(axis=1)):
-        rate = np.where(demand.gpus <= free[demand.type], demand.rate[i], 0.0)
-        if rate.max() > 0:
-            chosen[i] = int(rate.argmax())
-            free[demand.type[chosen[i]]] -= demand.gpus[chosen[i]]
-    return chosen
 
 
 def cost_of(queue: list[int], device: int, need: Floats, ready: Floats, due: Floats, penalty: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand
+from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, fill
 
 
 class Widest(Deciding):
@@ -21,10 +21,6 @@ class Widest(Deciding):
 
     def decide(self, demand: Demand) -> Allotment:
         """One by one."""
-        free, chosen = demand.size.copy(), np.full(len(demand.job), -1)
-        for i in np.lexsort((demand.job, demand.deadline)):
-            rate = np.where(demand.gpus <= free[demand.type], demand.rate[i], 0.0)
-            if rate.max() > 0:
-                chosen[i] = int(rate.argmax()) if self.by == "rate" else int(np.flatnonzero(rate)[-1])
-                free[demand.type[chosen[i]]] -= demand.gpus[chosen[i]]
-        return Allotment(chosen)
+        sizes = np.broadcast_to(np.arange(float(len(demand.gpus))), demand.rate.shape)
+        worth = demand.rate if self.by == "rate" else sizes
+        return Allotment(fill(demand, np.lexsort((demand.job, demand.deadline)), worth))
