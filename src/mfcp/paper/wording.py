@@ -43,7 +43,7 @@ def met(reached: bool | None) -> str:
 
 
 def judged(ratios: dict[str, dict[str, Any] | None]) -> str:
-    """Where ratios are surely below 1, where surely above, and where the data do not tell.
+    """Where ratios are significantly below 1, where above, and where the data do not tell.
 
     Args:
         ratios: log → `mean` and `p`.

@@ -1,4 +1,4 @@
-"""Two runs of the same jobs: paired differences, and who waits longer."""
+"""Two runs of the same jobs: paired differences, and which jobs wait longer."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Course:
         return np.where(left <= 1e-9 * total, 0.01 * total, left)
 
     def check_goes_on(self, runs: bool, policy: Policy) -> None:
-        """Call once a turn, when the policy has said who runs: it must not let jobs wait for ever.
+        """Call once a turn, when the policy has said which jobs run: it must not let jobs wait for ever.
 
         Raises:
             SolverError: no job has run for so many turns, and none is to come.

@@ -1,4 +1,4 @@
-"""Why a job waits: what ran instead, who was first in line, who took its place, and when it was to be expected."""
+"""Why a job waits: what ran instead, which job was first in line, which took its place, and when it was expected."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ Semantics = EventTerms | RoundTerms | SlotTerms
 
 PRESETS: dict[str, Semantics] = {
     "plain": EventTerms(),
-    # Zhao et al., SIGCOMM 2022 (Muri): whoever causes an event, every running job pays.
+    # Zhao et al., SIGCOMM 2022 (Muri): whatever job causes an event, every running job pays.
     "muri": EventTerms(
         charge="every event", end_has_charge=False, moves="anywhere", ties="kept", demoted="last", whole_limits=True
     ),

@@ -66,7 +66,7 @@ def simulate(
         seed: of beliefs, failures and whatever a policy draws.
 
     Returns:
-        Who started and ended when, and everything that happened.
+        When each job started and ended, and everything that happened.
 
     Raises:
         DataError: a job that the cluster can never run.

@@ -110,7 +110,7 @@ class _Decisions:
         )  # fmt: skip
 
     def apply(self, rows: Ints, chosen: Ints) -> None:
-        """Start, change and stop; charge whoever starts or changes."""
+        """Start, change and stop; charge jobs that start or change."""
         course, ways, runs = self.course, self.ways, chosen >= 0
         held = np.bincount(ways.type[chosen[runs]], ways.gpus[chosen[runs]], len(course.cluster.types))
         if (held > course.cluster.by_type).any() or (ways.rate[rows[runs], chosen[runs]] <= 0).any():
@@ -126,7 +126,7 @@ class _Decisions:
         course.begin(rows[on])
 
     def bill(self, rows: Ints, chosen: Ints, changed: Bools, runs: Bools) -> None:
-        """Seconds without progress of those who start, change, or just run, as the semantics say."""
+        """Seconds without progress of jobs that start, change, or just run, as the semantics say."""
         terms, gpus = self.terms, np.where(runs, self.ways.gpus[chosen], 1)
         restart = terms.restart_every > 0 and self.decisions % terms.restart_every == 0
         if restart:

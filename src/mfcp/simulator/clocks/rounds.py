@@ -1,4 +1,4 @@
-"""The clock of rounds: who runs is decided every round, how types are shared only at resets.
+"""The clock of rounds: which jobs run is decided every round, how types are shared only at resets.
 
 A policy gives each job a share of the time on each type of accelerator. In a round the types are filled in the order
 of share over time received, so that over many rounds every job gets its share (Narayanan et al., "Heterogeneity-aware
@@ -79,14 +79,14 @@ class _Rounds:
         elif course.next_arrival() < np.inf:
             course.now = max(course.now, course.next_arrival())
         elif len(self.active):
-            course.now = self.last_reset + self.terms.reset_s  # nobody fits the shares: wait for the next
+            course.now = self.last_reset + self.terms.reset_s  # no job fits the shares: wait for the next reset
             self.changed = True
         if course.arrived <= last:
             return True
         return bool(len(self.active) and self.active[0] <= last)
 
     def arrive(self) -> None:
-        """New jobs have had half a round everywhere, so that nobody divides by zero."""
+        """New jobs have had half a round everywhere, so that no share divides by zero."""
         new = self.course.arrive()
         if len(new):
             self.active, self.changed = np.concatenate([self.active, new]), True
@@ -162,7 +162,7 @@ class _Rounds:
         return np.lexsort((-share, -self.deficit[rows, kind], -np.where(self.given[rows], priority, 0.0)))
 
     def tell(self) -> None:
-        """Who is taken off, starts or moves at the beginning of a round."""
+        """Log which jobs are taken off, start or move at the beginning of a round."""
         course, rows = self.course, self.active
         now, before, gpus = self.place[rows], self.before[rows], course.jobs.gpus[rows]
         off, on, moved = (before >= 0) & (now < 0), (before < 0) & (now >= 0), (before >= 0) & (now >= 0)

@@ -104,7 +104,7 @@ def _give(books: Books, job: int, node: int, count: int) -> None:
 def _spread(books: Books, job: int, need: int, kind: int, opened: int) -> bool:
     """Whole nodes of a type in order, unless larger than what is left, and the first other one with room for the rest.
 
-    Three passes: how much the whole nodes leave, who has room for that, and only if all is well, what is given.
+    Three passes: how much the whole nodes leave, which node has room for that, and only then what is given.
     """
     nodes, left, tail = books.nodes, need, NONE
     for turn in range(3):

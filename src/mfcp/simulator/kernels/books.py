@@ -14,7 +14,7 @@ YES: Any = np.bool_(True)
 NO: Any = np.bool_(False)
 """What kernels hand to kernels is of a type of NumPy: for each value of Python's own, Numba compiles anew."""
 
-ANY, NOBODY, BACKFILL = 0, 1, 2  # who may pass a job that does not fit
+ANY, NOBODY, BACKFILL = 0, 1, 2  # which jobs may pass one that does not fit
 FIRST, BEST, FASTEST = 0, 1, 2  # which node of those with room
 
 JOB = np.dtype([

@@ -53,7 +53,7 @@ def advance(books: Books, terms: ClockTerms) -> int:
         yet, give a longer log.
     """
     jobs, counts = books.jobs, books.counts
-    if terms.charges_every_event:  # for the last event, and whoever has started at it
+    if terms.charges_every_event:  # for the last event, and jobs that have started at it
         for position in range(counts[HEAPED]):
             row = jobs[books.lists[BY_TIME, position]]
             row.charge = row.overhead

@@ -103,7 +103,7 @@ def _rank(books: Books, terms: ClockTerms) -> None:
 
 @inner
 def _choose(books: Books, terms: ClockTerms) -> None:
-    """Place all jobs again, in order; `mark` says who is to run."""
+    """Place all jobs again, in order; `mark` says which are to run."""
     jobs, room, starting = books.jobs, total(books), 0
     for position in range(books.counts[HEAPED]):
         room += jobs[books.lists[BY_TIME, position]].gpus

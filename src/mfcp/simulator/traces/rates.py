@@ -27,13 +27,13 @@ def read_speeds(path: Path, jobs: Jobs, cluster: Cluster) -> Floats:
     Raises:
         DataError: a column that is missing, a cell that is wrong, two rows for one pair, or a job without any row.
     """
-    frame, row, who = _read(path, jobs, ("type", "speed"))
+    frame, row, job_row = _read(path, jobs, ("type", "speed"))
     kind = _types(path, frame, cluster)
     speed = numbers(path, frame, "speed")
     table = np.zeros((row.max(initial=-1) + 1, len(cluster.types)))
     _check_once(path, frame, np.stack([row, kind]))
     table[row, kind] = speed
-    result = table[who]
+    result = table[job_row]
     for job in np.flatnonzero((result <= 0).all(axis=1))[:1]:
         raise DataError(f"{path}: job {jobs.id[job]} runs on no type of the cluster ({', '.join(cluster.types)})")
     return result
@@ -48,7 +48,7 @@ def read_configurations(path: Path, jobs: Jobs, cluster: Cluster) -> Configurati
     Raises:
         DataError: as `read_speeds`; or iterations per second where the trace tells no iterations.
     """
-    frame, row, who = _read(path, jobs, ("gpus",))
+    frame, row, job_row = _read(path, jobs, ("gpus",))
     named = [name for name in ("speed", "iterations_per_s") if name in frame]
     if len(named) != 1:
         raise DataError(f"{path}: expected one of the columns speed and iterations_per_s, got {len(named)} of them")
@@ -66,7 +66,7 @@ def read_configurations(path: Path, jobs: Jobs, cluster: Cluster) -> Configurati
     column = np.array([place[each] for each in zip(kind.tolist(), gpus.tolist(), watts.tolist(), strict=True)])
     table = np.zeros((row.max(initial=-1) + 1, own.shape[1]))
     table[row, column] = rate
-    rates = table[who]
+    rates = table[job_row]
     if named == ["speed"]:
         rates = rates / jobs.step[:, None]
     for job in np.flatnonzero((rates <= 0).all(axis=1))[:1]:
@@ -85,10 +85,10 @@ def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> tuple[pd.DataFrame,
     names = frame[column].astype("str").fillna("").to_numpy(str)
     known, row = np.unique(names, return_inverse=True)
     asked = jobs.id if by == "job" else jobs.kind
-    who = np.searchsorted(known, asked).clip(max=len(known) - 1)
-    for job in np.flatnonzero(known[who] != asked)[:1]:
+    job_row = np.searchsorted(known, asked).clip(max=len(known) - 1)
+    for job in np.flatnonzero(known[job_row] != asked)[:1]:
         raise DataError(f"{path}: no row whose {column} is '{asked[job]}', which job {jobs.id[job]} of the trace has")
-    return frame, row.astype(np.int64), who.astype(np.int64)
+    return frame, row.astype(np.int64), job_row.astype(np.int64)
 
 
 def _types(path: Path, frame: pd.DataFrame, cluster: Cluster) -> Ints:

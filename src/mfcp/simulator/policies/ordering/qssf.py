@@ -8,7 +8,7 @@ from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class Qssf(Ordering):
-    """Jobs by their expected accelerator-seconds; who runs is not stopped. Meant for the belief `history`.
+    """Jobs by their expected accelerator-seconds; a running job is not stopped. Meant for the belief `history`.
 
     Source: Hu et al., "Characterization and prediction of deep learning workloads", SC 2021 (Helios).
     """

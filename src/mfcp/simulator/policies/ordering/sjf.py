@@ -8,7 +8,7 @@ from mfcp.simulator.policies.base import Keys, Ordering, Uses, View
 
 
 class Sjf(Ordering):
-    """Jobs by their expected duration; who runs is not stopped."""
+    """Jobs by their expected duration; a running job is not stopped."""
 
     name: ClassVar[str] = "sjf"
     uses: ClassVar[Uses] = ("expected",)

@@ -29,7 +29,7 @@ class Chronus(Deciding):
     limit_s: float = Field(5.0, gt=0, description="seconds for the integer program")
 
     def decide(self, demand: Demand) -> Allotment:
-        """Where leases end, those who have the next one, then the others; in between, whoever runs stays."""
+        """Where leases end, jobs that have the next one come first; in between, running jobs stay."""
         own = demand.rate.argmax(axis=1)
         rest = demand.seconds[np.arange(len(own)), own]
         need = np.ceil(rest / self.lease_s).astype(int)
@@ -48,13 +48,13 @@ class Chronus(Deciding):
         return Allotment(fill(demand, order, np.where(stays, np.inf, demand.rate)), (lease + 1) * self.lease_s)
 
     def _leases(self, demand: Demand, rows: Ints, need: Ints, slots: Ints) -> Bools:
-        """Who runs in the next lease; nobody is preferred if the solver found nothing in time."""
+        """(k,) which jobs have the next lease; none if the solver found nothing in time."""
         found = solve_leases(need, slots, demand.asked[rows], int(demand.size.sum()), self.limit_s)
         return np.zeros(len(rows), bool) if found is None else found
 
 
 def solve_leases(need: Ints, slots: Ints, gpus: Ints, capacity: int, limit_s: float) -> Bools | None:
-    """(k,) who runs in the first of the leases, in a plan that meets most deadlines; earlier leases are preferred.
+    """(k,) which jobs run in the first lease of a plan that meets most deadlines; earlier leases are preferred.
 
     Args:
         need: (k,) leases that a job needs.

@@ -16,7 +16,7 @@ NODES = 2_000  # of the search: what is best by then is taken
 
 
 class Hydra(Deciding):
-    """Queues of devices with the least sum of completion times and `penalty` × tardiness; who runs stays.
+    """Queues of devices with the least sum of completion times and `penalty` × tardiness; running jobs stay.
 
     Yang et al., "Hydra" (TPDS 2023): objective as there. Up to `exact` waiting jobs by branch and bound, at most
     `NODES` of its tree; more by insertion and swaps. For jobs of one accelerator; others start in order of submission
@@ -29,7 +29,7 @@ class Hydra(Deciding):
     exact: int = Field(6, ge=1, le=10, description="waiting jobs up to which the plan is optimal")
 
     def decide(self, demand: Demand) -> Allotment:
-        """Plan those who wait on the devices that come free; start the heads of the queues."""
+        """Plan the waiting jobs on the devices that come free; start the heads of the queues."""
         chosen = demand.chosen.copy()
         ready, kinds = _devices(demand)
         waiting = np.flatnonzero((chosen < 0) & (demand.rate[:, demand.gpus == 1] > 0).any(axis=1))

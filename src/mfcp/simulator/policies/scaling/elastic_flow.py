@@ -66,7 +66,7 @@ class ElasticFlow(Deciding):
 
     @staticmethod
     def _could(demand: Demand) -> Bools:
-        """Jobs which can end in time at all; one that cannot any more keeps nobody out."""
+        """(k,) which jobs can end in time at all; one that no longer can keeps no other out."""
         possible: Bools = demand.now + demand.seconds.min(axis=1) <= demand.deadline
         return possible
 

@@ -13,7 +13,7 @@ from mfcp.simulator.policies.base import Moment, Shares, Uses
 
 
 class Allox(Shares):
-    """Jobs of one accelerator to (device, place from the end) by least sum of completion times; who runs stays.
+    """Jobs of one accelerator to (device, place from the end) by least sum of completion times; running jobs stay.
 
     A job at place p from the end of a device's queue delays p jobs, itself among them, by the time that it needs there
     (Bruno, Coffman and Sethi, 1974). Only the head of each queue is given its device; the rest is decided again. Le et

@@ -21,7 +21,7 @@ class InTurn(Shares):
     strict: ClassVar[bool] = True
 
     def solve(self, moment: Moment) -> Floats:
-        """Who has a place keeps it; who is next takes one."""
+        """Running jobs keep their type; the next queued job takes a free one."""
         share = moment.before.copy()
         free = moment.size - moment.gpus @ (share > 0)
         queue = [i for i in range(len(moment.job)) if not share[i].any()]
