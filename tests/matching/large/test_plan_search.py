@@ -40,12 +40,30 @@ def test_plans_hold_and_none_beats_enumeration(given, priced, soft):
     plan = search(problem, pricing, effort=0.1, time_limit=10.0, penalty=penalty)
     if plan[0] < 0:
         assert (plan == -1).all()
+        assert not (priced and problem.plain) or best_by_hand(given, charge) == np.inf
         return
     value, excess = told(given, plan)
     assert not excess.pop("allowed")
     assert holds(excess, given, but=("reliability",) if soft else ())
     best = best_by_hand(given, charge)
     assert value + (charge or 0.0) * excess["reliability"] >= best * (1 - 1e-6)
+
+
+def test_hardly_a_round_that_has_a_plan_is_left_without():
+    """Of rounds with every constraint, as the property above draws them."""
+    found, possible = 0, 0
+
+    @settings(deadline=None, max_examples=60, derandomize=True, database=None)
+    @given(given=platforms(most_tasks=4))
+    def count(given):
+        nonlocal found, possible
+        problem = built(given)
+        assume(problem is not None and best_by_hand(given, None) < np.inf)
+        possible += 1
+        found += search(problem, price(problem, time_limit=10.0), effort=0.1, time_limit=10.0)[0] >= 0
+
+    count()
+    assert found >= 0.9 * possible > 20
 
 
 def test_most_small_rounds_are_solved_to_the_optimum():
