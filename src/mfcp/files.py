@@ -184,10 +184,18 @@ def locked(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
                     if time.monotonic() >= until:
                         raise
                     time.sleep(0.05)
-            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            if not _is_open(path, file.fileno()):
                 continue  # its holder has taken the folder away meanwhile
             yield
             return
+
+
+def _is_open(path: Path, handle: int) -> bool:
+    """Whether a name is still that of an open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def _unwritable(path: Path, error: OSError) -> UnwritableError:

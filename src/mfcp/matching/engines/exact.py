@@ -42,7 +42,7 @@ class Milp(Engine):
     takes_extended: ClassVar[bool] = True
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
-        """HiGHS on one round; it starts from a greedy plan, whose value rules out most pairs."""
+        """HiGHS on one round; the plan that it starts from, greedy or searched, rules out most pairs by its value."""
         begin = time.perf_counter()
         first = Greedy().match_round(problem, price=price, time_limit=time_limit, start=None).assignment[0]
         if first[0] >= 0 and problem.plain and price is None:

@@ -169,7 +169,9 @@ SCALARS = 9
 MOVING, CHAINING = 20, 40  # work of a move, and of a look for the next task of a chain besides a visit per member
 BROKEN = 1e-10  # relative excess of a limit that counts: a tenth of what is verified
 BETTER = 1e-5  # least relative improvement of the makespan for which the plan is copied
-RISE, FALL = 1.3, 0.7  # factors on its weight at the end of a sweep in which a cluster is over the level, or is not
+# Factors on a cluster's weight after a sweep that leaves it over the level, or not; and the largest in all: no chain
+# helps a cluster that a single task fills.
+RISE, FALL, HEAVIEST = 1.3, 0.7, 1e6
 DEEP = 8  # tasks in a chain, at most
 
 # With Numba's reference counts three quarters of a search are spent on them. So nothing is allocated here.
@@ -514,7 +516,8 @@ def _end_sweep(pairs, terms, plan, schedule, level, part):
     else:
         for i in range(M):
             over = _end(terms, i, plan.load[i], plan.count[i])[1] > level
-            plan.weight[i] = plan.weight[i] * RISE if over else max(terms.weight[i], plan.weight[i] * FALL)
+            heavier = min(plan.weight[i] * RISE, HEAVIEST * terms.weight[i])
+            plan.weight[i] = heavier if over else max(terms.weight[i], plan.weight[i] * FALL)
     scalars[MARGIN] = max(0.0, scalars[MARGIN] + 0.2 * (terms.need - scalars[RELIABILITY]))
 
 
