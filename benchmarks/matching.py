@@ -38,7 +38,7 @@ TARGETS: dict[tuple[int, int], tuple[float | None, float]] = {
     (20, 1000): (0.003, 1.0),
     (50, 5000): (0.0015, 2.0),
     (100, 20000): (0.001, 2.0),
-    (456, 16520): (0.008, 4.0),
+    (456, 16520): (0.005, 4.0),
     (1000, 100000): (0.002, 15.0),
 }
 TAILS = ("light", "lognormal", "pareto")  # families that the targets are meant for; the others are extremes
