@@ -44,11 +44,12 @@ class Milp(Engine):
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
         """HiGHS on one round; the plan that it starts from, greedy or searched, rules out most pairs by its value."""
         begin = time.perf_counter()
-        first = Greedy().match_round(problem, price=price, time_limit=time_limit, start=None).assignment[0]
-        if first[0] >= 0 and problem.plain and price is None:
+        if problem.plain and price is None:
             # A good start saves HiGHS far more time than it takes. What it proves is left out: HiGHS judges others.
             search = Search(effort=_EFFORT)
             first = search.match(problem.flat(), price=None, time_limit=time_limit, start=None).assignment[0]
+        else:
+            first = Greedy().match_round(problem, price=price, time_limit=time_limit, start=None).assignment[0]
         left = time_limit - (time.perf_counter() - begin)
         plan, bound = milp.milp_round(problem, price, left, None if first[0] < 0 else first)
         return Found(plan[None], np.array([bound]))

@@ -501,7 +501,11 @@ def _keep_if_valid(pairs, terms, plan, alone):
 
 @_inlined
 def _end_sweep(pairs, terms, plan, schedule, level, part):
-    """Move the level towards the share of clusters above it, without chains, and the margin towards what is missing."""
+    """Move the margin towards the reliability that is missing.
+
+    Without chains, the level as well, towards the share of clusters above it; with them, weigh clusters that stay above
+    it more.
+    """
     scalars, M = plan.scalars, len(plan.load)
     if not schedule.alone:
         _keep_if_valid(pairs, terms, plan, schedule.alone)
