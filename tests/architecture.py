@@ -86,7 +86,7 @@ def _stack(boxes: list[str], package: str, layers: Sequence[set[str]], x: float,
     widest = x
     for units in reversed(layers):
         end = x
-        for unit in sorted(units):
+        for unit in sorted(units - {"__main__"}):
             width = len(unit) * _CHARACTER + _PAD
             boxes.append(_box(unit, WAY.get((package, unit)), end, y, width))
             end += width + _GAP

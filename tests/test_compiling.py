@@ -56,7 +56,7 @@ def clone(folder: Path, factor: str = "1.0") -> Path:
         (package / "__init__.py").touch()
     shutil.copy(compiling.__file__, matching.parent)
     (kernels / "random_numbers.py").write_text(HELPER.format(factor=factor))
-    for name in compiling.TOGETHER:
+    for name in compiling.ROUNDS:
         (folder / "mfcp" / f"{name.replace('.', '/')}.py").write_text(MODULE)
     return folder
 
@@ -76,6 +76,21 @@ def used(process: subprocess.Popen[str], folder: Path) -> tuple[str, int, int]:
     return value, hits, misses
 
 
+def modules(kept: Path) -> set[str]:
+    """Which modules are compiled in a folder."""
+    return {path.name for path in kept.iterdir() if path.is_dir() and not path.name.startswith(".")}
+
+
+def ahead(folder: Path, cache: Path) -> Path:
+    """The folder that a process has had filled in the background."""
+    command = "from mfcp.compiling import _running, prepare_ahead; prepare_ahead(); print(_running[0].wait())"
+    environment = os.environ | {"PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+    (kept,) = (cache / "mfcp" / "kernels").iterdir()
+    return kept
+
+
 def test_everyone_loads_what_one_process_compiled(tmp_path: Path) -> None:
     one, other, changed = clone(tmp_path / "one"), clone(tmp_path / "other"), clone(tmp_path / "changed", "2.0")
     cache = tmp_path / "cache"
@@ -84,7 +99,7 @@ def test_everyone_loads_what_one_process_compiled(tmp_path: Path) -> None:
     assert found[0] == found[1] == used(start(one, cache), one)
     assert found[0][1:] == (1, 0)
     (kept,) = (cache / "mfcp" / "kernels").iterdir()
-    assert {path.name for path in kept.iterdir()} == {".lock", "matching.kernels.random_numbers", *compiling.TOGETHER}
+    assert modules(kept) == {"matching.kernels.random_numbers", "matching.kernels.relaxed_newton"}  # no other was asked
     twice = used(start(changed, cache), changed)  # by another file than the kernel's own
     assert float.fromhex(twice[0]) == pytest.approx(2 * float.fromhex(found[0][0]))
     assert twice[1:] == (1, 0)
@@ -102,14 +117,22 @@ def test_a_module_that_cannot_be_compiled_says_why(tmp_path: Path) -> None:
     one = clone(tmp_path / "one")
     with (one / "mfcp" / "matching" / "kernels" / "relaxed_newton.py").open("a") as file:
         file.write('\n@kernel("f8(f8)")\ndef wrong(x):\n    return unknown(x)\n')
+    kept = ahead(one, tmp_path / "cache")  # without a word
+    assert modules(kept) == set(compiling.ROUNDS) - {"matching.kernels.relaxed_newton"}
     process = start(one, tmp_path / "cache")
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "name 'unknown' is not defined" in errors
-    kept = next((tmp_path / "cache" / "mfcp" / "kernels").iterdir())
-    assert {path.name for path in kept.iterdir() if not path.name.startswith(".")} >= {
-        "matching.kernels.enumeration_search"
-    }
+
+
+def test_modules_are_compiled_ahead_by_another_process(tmp_path: Path) -> None:
+    one, cache = clone(tmp_path / "one"), tmp_path / "cache"
+    assert modules(ahead(one, cache)) >= set(compiling.ROUNDS)
+    assert used(start(one, cache), one)[1:] == (1, 0)
+
+
+def test_all_kernels_of_matching_that_need_it_are_prepared() -> None:
+    assert set(compiling.prepared("matching")) == {*compiling.ROUNDS, "matching.kernels.parallel_descent"}
 
 
 def test_an_edit_of_what_a_kernel_of_the_simulator_imports_has_it_compiled_again() -> None:

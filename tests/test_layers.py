@@ -43,7 +43,7 @@ LAYERS = {
         {"decomposition", "reference"},
         {"engines"},
         {"planning"},
-        {"expected", "infeasible"},
+        {"__main__", "expected", "infeasible"},
     ),
     "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),

@@ -7,6 +7,8 @@ clone of the same sources shares it, and a kernel is compiled again when one tha
 What a process has just compiled is linked with whatever else it has compiled before, and where sums may be reordered
 its last bits are not those of the code that is kept. So a module that calls `prepare` is compiled by a process of its
 own, and every other one loads what that has left: equal sources give equal bits, in the first run and in the last.
+
+`python -m mfcp.matching` compiles all such modules: `make setup` does it while packages are installed.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ import numba
 from numba.core.caching import UserWideCacheLocator
 from numba.core.registry import cpu_target
 
-TOGETHER = tuple(f"matching.kernels.{name}" for name in ("relaxed_newton", "enumeration_search", "expected_cost"))
-"""Modules that most rounds need: who needs one has them compiled side by side."""
+ROUNDS = tuple(f"matching.kernels.{name}" for name in ("relaxed_newton", "enumeration_search", "expected_cost"))
+"""Modules that most rounds need."""
 
 _ROOT = Path(__file__).parent
 _KEPT = 16  # versions of the sources of packages, the newest: a few megabytes each
 _IMPORT = re.compile(rb"^\s*from (mfcp[\w.]*) import", re.MULTILINE)
 _INTO = "MFCP_KERNELS_INTO"  # the folder of a process that compiles for the others
+_PREPARED = b"\nprepare(__name__)\n"
+_running: list[subprocess.Popen[bytes]] = []  # held, so that nobody warns of a process that outlives its caller
 
 
 class Locator(UserWideCacheLocator):
@@ -78,7 +82,7 @@ Called from Python it would crash the process: a test calls it from a kernel of 
 
 
 def prepare(module: str) -> None:
-    """Have a module compiled, and those of `TOGETHER`, where they are not yet; called before its first kernel.
+    """Have a module compiled where it is not yet; called before its first kernel.
 
     Its kernels have signatures, so that importing it compiles all of it. Where nothing can be kept, the importer does.
 
@@ -86,31 +90,47 @@ def prepare(module: str) -> None:
         module: its name.
     """
     name = module.partition("mfcp.")[2]
-    folder, wanted = _folder(name.partition(".")[0]), sorted({name, *TOGETHER})
-    if _INTO in os.environ or not _missing(folder, wanted):
+    folder = _folder(name.partition(".")[0])
+    if _INTO in os.environ or not _missing(folder, [name]):
         return
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    except OSError:
-        return
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait for what this process has compiled
-        for left in folder.glob(".*.*"):
-            shutil.rmtree(left, ignore_errors=True)
-        if missing := _missing(folder, wanted):
-            if sys.stderr.isatty():
-                print("compiling kernels for this machine, once: about a minute …", file=sys.stderr, flush=True)
-            with ThreadPoolExecutor(len(missing)) as threads:
-                list(threads.map(partial(_compile, folder), missing))
-            for old in sorted(folder.parent.iterdir(), key=os.path.getmtime)[:-_KEPT]:
-                shutil.rmtree(old, ignore_errors=True)
+    if sys.stderr.isatty():
+        print(f"compiling {name} for this machine, once: some ten seconds …", file=sys.stderr, flush=True)
+    _compile(folder, name)
+
+
+def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
+    """Have modules compiled by another process, so that they are ready, or nearly so, when they are imported."""
+    if missing := [name for name in names if _missing(_folder(name.partition(".")[0]), [name])]:
+        command = [sys.executable, "-c", f"from {__name__} import compile_modules; compile_modules({missing})"]
+        nothing = subprocess.DEVNULL
+        _running.append(
+            subprocess.Popen(
+                command,
+                env=_environment(),
+                stdin=nothing,
+                stdout=nothing,
+                stderr=nothing,
+                start_new_session=True,  # Ctrl-C is not for it
+            )
+        )
 
 
 def kept(package: str) -> tuple[bool, Path]:
     """Whether what most rounds need is compiled for this machine, and the folder where it is or would be kept."""
     folder = _folder(package)
-    return not _missing(folder, TOGETHER), folder
+    return not _missing(folder, ROUNDS), folder
+
+
+def compile_modules(names: Iterable[str]) -> None:
+    """Have modules compiled that are not yet, as many at a time as there are cores."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(lambda name: _compile(_folder(name.partition(".")[0]), name), names))
+
+
+def prepared(package: str) -> list[str]:
+    """Every module of a package that calls `prepare`."""
+    files = sorted((_ROOT / package).rglob("*.py"))
+    return [".".join(path.relative_to(_ROOT).with_suffix("").parts) for path in files if _PREPARED in path.read_bytes()]
 
 
 def _missing(folder: Path, wanted: Iterable[str]) -> list[str]:
@@ -120,19 +140,33 @@ def _missing(folder: Path, wanted: Iterable[str]) -> list[str]:
 def _compile(folder: Path, name: str) -> None:
     """One module, whole or not at all; one that cannot be compiled says why where it is imported next."""
     try:
-        into = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
-        path = os.pathsep.join(filter(None, [str(_ROOT.parent), os.environ.get("PYTHONPATH")]))
-        done = subprocess.run(
-            [sys.executable, "-c", f"import mfcp.{name}"],
-            env={**os.environ, _INTO: str(into), "PYTHONPATH": path},
-            capture_output=True,
-        )
-        if done.returncode == 0:
-            os.rename(into, folder / name)
-        else:
-            shutil.rmtree(into)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (folder / f".{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # others wait for what this process compiles
+            if not _missing(folder, [name]):
+                return
+            for left in folder.glob(f".{name}.*/"):
+                shutil.rmtree(left, ignore_errors=True)
+            into = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
+            done = subprocess.run(
+                [sys.executable, "-c", f"import mfcp.{name}"],
+                env=_environment() | {_INTO: str(into)},
+                capture_output=True,
+            )
+            if done.returncode == 0:
+                os.rename(into, folder / name)
+            else:
+                shutil.rmtree(into)
+        for old in sorted(folder.parent.iterdir(), key=os.path.getmtime)[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
     except OSError:
         return
+
+
+def _environment() -> dict[str, str]:
+    """Variables of a process that imports this very package."""
+    path = os.pathsep.join(filter(None, [str(_ROOT.parent), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
 
 
 @cache

@@ -53,6 +53,10 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, decide, write."""
+    from mfcp.compiling import prepare_ahead
+
+    if options.engine in ("auto", "search"):
+        prepare_ahead()
     from mfcp.data.log.tables import read_new_tasks
     from mfcp.data.log.zoo_tasks import with_zoo_models
     from mfcp.release.decision import decide

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-untyped-decorators, disable-error-code="assignment"
 """Plans of many rounds of tens of tasks, compiled: iterated local search, then an implicit enumeration that proves.
 
 With dual prices p of clusters and q of reliability, a pair has the reduced cost r_ij = p_i t_ij - q a_ij / N -
@@ -14,6 +14,7 @@ from collections import namedtuple
 import numpy as np
 
 from mfcp.compiling import kernel, prepare
+from mfcp.matching.kernels.copying import copy_row
 from mfcp.matching.kernels.list_schedule import Constraints, construct
 from mfcp.matching.kernels.random_numbers import random_below
 
@@ -72,7 +73,7 @@ def _start(given, plan, load, count):
     weights, most_reliable = np.zeros(3), np.array([1e-12, 0.0, 0.0])
     best = np.inf
     for thrift in (0.0, 1.0, 4.0):
-        weights[:2] = 1.0, thrift
+        weights[0], weights[1] = 1.0, thrift
         low, high = np.log(work / N), np.log(work * 100.0)
         for attempt in range(9):
             price = 0.0 if attempt == 0 else np.inf if attempt == 1 else np.exp((low + high) / 2)
@@ -88,7 +89,7 @@ def _start(given, plan, load, count):
                 value += charge * max(need - reached, 0.0)
             if value < best:
                 best = value
-                plan[:] = trial
+                copy_row(trial, plan)
             if attempt == 0 and reached >= need:
                 break
             if attempt > 1 and reached >= need:
@@ -125,7 +126,7 @@ def _descend(given, charge, keep, plan, load, count, reached):
                 worst, top = i, busy[i]
         short = max(need - reached, 0.0)
         least = (top + charge * short) * (1.0 - 1e-9)
-        first, second, to = -1, -1, -1
+        first = second = to = np.int64(-1)  # not literal: `_put` is compiled for each type of its arguments
         for j in range(N):
             i = plan[j]
             if short == 0.0 and i != worst and not len(zeta):
@@ -199,7 +200,7 @@ def _kick(given, pairs, kicks, most, best, plan, state):
     closed = np.inf
     for kick in range(-2, kicks):  # first from each task's cheapest cluster, then from the plan itself
         if best < closed:
-            closed, kept = best, 0
+            closed, kept = best, np.int64(0)
             for j in range(N):
                 for i in range(M):
                     keep[j, i] = bound + reduced[j, i] < best and T[j, i] < best * most
@@ -209,7 +210,7 @@ def _kick(given, pairs, kicks, most, best, plan, state):
             if kept == 0:
                 break
         if kick >= 0:
-            for _ in range(2 + random_below(state, 3)):
+            for _ in range(2 + random_below(state, np.int64(3))):
                 chosen = random_below(state, kept)
                 current[pairs[chosen, 0]] = pairs[chosen, 1]
         reached = _totals(T, A, current, load, count)
@@ -218,9 +219,9 @@ def _kick(given, pairs, kicks, most, best, plan, state):
             value, reached = _descend(given, _STERN * given.charge, keep, current, load, count, reached)
         if value <= best and (reached >= need or not hard):
             best = value
-            plan[:] = current
+            copy_row(current, plan)
         else:
-            current[:] = plan
+            copy_row(plan, current)
     return best
 
 
@@ -245,12 +246,14 @@ def _deviations(given, lowest, base, best):
             if i != base[j] and bound + reduced[j, i] < best:
                 task[at], cluster[at], cost[at] = j, i, reduced[j, i]
                 at += 1
-    order = np.argsort(cost)
-    task, cluster, cost = task[order], cluster[order], cost[order]
+    order, tasks, clusters, costs = np.argsort(cost), task.copy(), cluster.copy(), cost.copy()
+    for at in range(count):
+        task[at], cluster[at], cost[at] = tasks[order[at]], clusters[order[at]], costs[order[at]]
     total, rate = np.zeros((count + 1, M + 1)), np.zeros((count + 1, M + 1))
     for at in range(count - 1, -1, -1):
         j, i = task[at], base[task[at]]
-        total[at], rate[at] = total[at + 1], rate[at + 1]
+        copy_row(total[at + 1], total[at])
+        copy_row(rate[at + 1], rate[at])
         for row, gain in ((i, lowest[i] * T[j, i]), (M, A[j, cluster[at]] - A[j, i])):
             if gain > 0.0:
                 total[at, row] += gain
@@ -305,7 +308,7 @@ def _enumerate(given, budget, best, plan):
         value = _span(load, count, zeta) + missing
         if value < best and (missing == 0.0 or not hard):
             best = value
-            plan[:] = current
+            copy_row(current, plan)
         depth, at = 0, 0
         while True:
             left = min(limit, best - bound) - spent[depth]
@@ -323,7 +326,7 @@ def _enumerate(given, budget, best, plan):
                     value = _span(load, count, zeta) + missing
                     if value < best and (missing == 0.0 or not hard):
                         best = value
-                        plan[:] = current
+                        copy_row(current, plan)
                     if nodes >= budget:
                         return best, False
                 at += 1

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-untyped-decorators, disable-error-code="assignment"
 """Local search under the expected cost of `mfcp.matching.expected`, compiled: moves, swaps and kicks, round by round.
 
 The state of a cluster is the mean and the variance of its summed times, and its number of tasks. The state of a plan
@@ -14,6 +14,7 @@ import numpy as np
 
 from mfcp.compiling import kernel, prepare
 from mfcp.matching import normal
+from mfcp.matching.kernels.copying import copy_row
 from mfcp.matching.kernels.random_numbers import random_below
 
 prepare(__name__)
@@ -140,7 +141,7 @@ def _descend(pairs, terms, plan, state):
     N, M = time.shape
     _totals(pairs, plan, state)
     cost = _cost(state, terms)
-    quiet, j = 0, 0
+    quiet = j = np.int64(0)  # not literal: `_put` is compiled for each type of its arguments
     while quiet < N:  # tasks looked at in vain, one after another
         found = False
         for k in range(M):
@@ -204,7 +205,7 @@ def _polish(pairs, terms, plan, state):
                 taken = 0
                 by_sum = _slopes(terms, state, cost, by_load, by_spread)
             i = plan[j]
-            best, gain = -1, -1e-12
+            best, gain = np.int64(-1), -1e-12  # not literal, as above
             here = by_load[i] * time[j, i] + by_spread[i] * variance[j, i] + by_sum * A[j, i]
             for k in range(M):
                 if k == i or time[j, k] == np.inf:
@@ -259,7 +260,7 @@ def improve_range(
         value[b], held[b] = np.inf, False
         for kick in range(-1, kicks if N <= _LARGE else 0):
             if kick >= 0:
-                for _ in range(2 + random_below(random, 3)):
+                for _ in range(2 + random_below(random, np.int64(3))):
                     j, i = random_below(random, N), random_below(random, M)
                     if time[b, j, i] < np.inf:
                         current[j] = i
@@ -269,10 +270,10 @@ def improve_range(
                 met = quantile < 0.0 or _miss(state.sums[0], state.sums[1], N, gamma[b], quantile) <= 0.0
                 if (met and not held[b]) or (met == held[b] and cost < value[b] and (met or stern == 1.0)):
                     value[b], held[b] = cost, met
-                    plan[b] = current
+                    copy_row(current, plan[b])
                 if met:
                     break
-            current[:] = plan[b]
+            copy_row(plan[b], current)
 
 
 @kernel

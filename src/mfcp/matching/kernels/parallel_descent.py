@@ -13,6 +13,7 @@ from collections import namedtuple
 import numpy as np
 
 from mfcp.compiling import kernel, prepare
+from mfcp.matching.kernels.copying import copy_rows
 
 prepare(__name__)
 
@@ -314,7 +315,7 @@ def descend_range(
                         break
                     alpha /= 2.0
                 if reached <= least + rounding:
-                    best[:] = trial
+                    copy_rows(trial, best)
                     least = reached
-            at[:] = best
+            copy_rows(best, at)
         value[r] = _objective(given, at, sums)

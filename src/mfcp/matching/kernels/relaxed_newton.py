@@ -16,7 +16,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from mfcp.compiling import kernel, prepare, uncounted
+from mfcp.compiling import inner, kernel, prepare
+from mfcp.matching.kernels.copying import copy_row, copy_rows
 from mfcp.matching.kernels.tuning import (
     ATTEMPTS,
     CENTRING,
@@ -76,7 +77,7 @@ _LN2, _LN2_REST = 0.6931471803691238, 1.9082149292705877e-10
 _HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of sqrt(1/2)
 
 
-@uncounted(fastmath=_STRICT)
+@inner(fastmath=_STRICT)
 def _log(x):
     """log x to the last digit or two for x >= 1e-300; unlike math.log no call, so loops around it vectorise.
 
@@ -92,7 +93,7 @@ def _log(x):
     return k * _LN2 + (f - (s * (f - series) - k * _LN2_REST))
 
 
-@uncounted(fastmath=_STRICT)
+@inner(fastmath=_STRICT)
 def _exp(x):
     """exp x to the last digit or two for x <= 0, 0 where it is below 1e-300; see `_log`."""
     k = np.floor(x * (1 / math.log(2.0)) + 0.5)
@@ -104,7 +105,7 @@ def _exp(x):
     return series * _as_double(bits) if x > -690.0 else 0.0
 
 
-@uncounted
+@inner
 def _larger(bits, value):
     """The larger of the double with these bits, >= 0, and `value`, as bits: such a maximum over a loop vectorises.
 
@@ -124,7 +125,7 @@ def _work(M, N):
     )  # fmt: skip
 
 
-@uncounted(fastmath=_LOOSE)
+@inner(fastmath=_LOOSE)
 def _factor(T, A, best, W, c, work):
     """work.H := Cholesky factor of I + S K S for weights c W, S = sqrt(work.D); work.edge: see `_simplex_solve`."""
     M, N = T.shape
@@ -176,7 +177,7 @@ def _factor(T, A, best, W, c, work):
     _substitute(H, edge)
 
 
-@uncounted
+@inner
 def _cholesky(H):
     """H := its Cholesky factor below the diagonal, the inverse of the factor's entries on it."""
     n = len(H)
@@ -193,7 +194,7 @@ def _cholesky(H):
             H[i, k] = value * inverse
 
 
-@uncounted
+@inner
 def _substitute(L, b):
     n = len(b)
     for i in range(n):
@@ -208,7 +209,7 @@ def _substitute(L, b):
         b[i] = value * L[i, i]
 
 
-@uncounted
+@inner
 def _simplex_solve(work):
     """`prices._simplex_solve` for the force in work.y, in place; work.edge is its `e`."""
     y, e, S = work.y, work.edge, work.S
@@ -225,7 +226,7 @@ def _simplex_solve(work):
         y[i] = S[i] * (y[i] - theta * e[i])
 
 
-@uncounted(fastmath=_LOOSE)
+@inner(fastmath=_LOOSE)
 def _respond(T, A, best, W, c, V, work, store):
     """work.sums := loads and missing reliability of the response to gradient V and work.prices; V := it, if `store`."""
     M, N = T.shape
@@ -260,7 +261,7 @@ def _respond(T, A, best, W, c, V, work, store):
     sums[M] /= N
 
 
-@uncounted
+@inner
 def _newton(T, A, best, W, c, V, refinements, work):
     """`prices.newton_step` for weights c W: V, the gradient, becomes dX; the price changes are in work.prices."""
     _factor(T, A, best, W, c, work)
@@ -277,7 +278,7 @@ def _newton(T, A, best, W, c, V, refinements, work):
     _respond(T, A, best, W, c, V, work, True)
 
 
-@uncounted
+@inner
 def _share(T, forbidden, by_speed, X):
     """`Rounds.shared`."""
     M, N = T.shape
@@ -295,7 +296,7 @@ def _share(T, forbidden, by_speed, X):
             X[i, j] /= total
 
 
-@uncounted(fastmath=_LOOSE)
+@inner(fastmath=_LOOSE)
 def _sums(T, A, best, X, sums):
     M, N = T.shape
     short = 0.0
@@ -308,7 +309,7 @@ def _sums(T, A, best, X, sums):
     sums[M] = short / N
 
 
-@uncounted
+@inner
 def _softmax_load(sums, beta, p):
     M = len(p)
     top = sums[0]
@@ -322,7 +323,7 @@ def _softmax_load(sums, beta, p):
         p[i] /= total
 
 
-@uncounted
+@inner
 def _lower_prices(T, A, best, beta, X, work):
     """Prices far above what the loads of the plan X say are lowered to that."""
     _sums(T, A, best, X, work.sums)
@@ -333,7 +334,7 @@ def _lower_prices(T, A, best, beta, X, work):
 
 
 # Over 60 lines: one step is three passes over the entries that share a dozen scalars; apart they would be passed on.
-@uncounted(fastmath=_LOOSE)
+@inner(fastmath=_LOOSE)
 def _interior(given, handover, refinements, max_steps, X, space, work):
     """`interior_point.interior_point` from the plan X: prices in work.p; returns q and the steps taken."""
     T, A, best, room, beta, lam, tau = given.T, given.A, given.best, given.room, given.beta, given.lam, given.tau
@@ -413,7 +414,7 @@ def _interior(given, handover, refinements, max_steps, X, space, work):
     return q, steps
 
 
-@uncounted(fastmath=_LOOSE)
+@inner(fastmath=_LOOSE)
 def _plan(T, A, best, forbidden, p, q, tau, X, work):
     """`dual_newton._plan`; called often, so that handing over a tuple would cost more than its arrays do."""
     M, N = T.shape
@@ -444,7 +445,7 @@ def _plan(T, A, best, forbidden, p, q, tau, X, work):
                 X[i, low + j] *= total[j]
 
 
-@uncounted
+@inner
 def _normalise(log_p, p):
     top = log_p[0]
     for i in range(1, len(p)):
@@ -458,7 +459,7 @@ def _normalise(log_p, p):
         p[i] = math.exp(log_p[i])
 
 
-@uncounted
+@inner
 def _ascend(given, tolerance, q, X, space, work):
     """`dual_newton._ascend` from the prices work.p and q: X in place; returns the steps taken."""
     T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
@@ -515,7 +516,7 @@ def _ascend(given, tolerance, q, X, space, work):
     return step
 
 
-@uncounted(fastmath=_LOOSE)
+@inner(fastmath=_LOOSE)
 def _optimality(given, X, p, V, work):
     """`dual_newton.optimality`: p and V in place; returns q and the residual."""
     T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
@@ -556,7 +557,7 @@ def _optimality(given, X, p, V, work):
     return q, _as_double(largest) / (_as_double(size) + tau) if slack > 0.0 else np.inf
 
 
-@uncounted(fastmath=_LOOSE)
+@inner(fastmath=_LOOSE)
 def _polish(given, tolerance, X, V, work):
     """`dual_newton._polish`: X and work.p in place; returns q, the residual and the steps taken."""
     T, A, best, beta, lam, tau = given.T, given.A, given.best, given.beta, given.lam, given.tau
@@ -589,7 +590,7 @@ def _polish(given, tolerance, X, V, work):
 @kernel
 def _column_best(A, best):
     M, N = A.shape
-    best[:] = A[0]
+    copy_row(A[0], best)
     for i in range(1, M):
         for j in range(N):
             best[j] = max(best[j], A[i, j])
@@ -620,7 +621,7 @@ def solve_range(
         p[b], q[b], residual[b], steps[b] = 1.0 / M, room[b], np.inf, 0
         for attempt in range(0 if len(start_q) == 0 else -1, len(ATTEMPTS)):
             if attempt < 0:
-                work.p[:] = start_p[b]
+                copy_row(start_p[b], work.p)
                 price = start_q[b]
             else:
                 handover, by_speed, refinements = ATTEMPTS[attempt]
@@ -631,7 +632,9 @@ def solve_range(
             price, found, spent = _polish(given, tolerance, trial, space.V, work)
             steps[b] += spent
             if found < residual[b]:
-                X[b], p[b], q[b], residual[b] = trial, work.p, price, found
+                copy_rows(trial, X[b])
+                copy_row(work.p, p[b])
+                q[b], residual[b] = price, found
             if residual[b] <= tolerance:
                 break
             if not residual[b] < np.inf:  # what is there is no plan
@@ -651,7 +654,7 @@ def respond_range(T, A, beta, lam, tau, X, p, q, G, first, last, grad_T, grad_A)
     work.force[:] = 0.0
     for b in range(first, last):
         dX = grad_A[b]
-        dX[:] = G[b]
+        copy_rows(G[b], dX)
         if not math.isfinite(q[b]):
             grad_T[b] = 0.0
             grad_A[b] = 0.0
