@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows import guard, service, workspace
+from mfcp.compiling import prepare_ahead
 from mfcp.errors import guarded
 from mfcp.platform.settings import PlatformSettings
 from mfcp.platform.state.home import home_folder, open_store, settings
@@ -222,6 +223,7 @@ def main() -> None:
         print(f"{datetime.now():%H:%M:%S} {text}", flush=True)
 
     say(f"the platform's folder is {home}")
+    prepare_ahead()
     news = News(open_store(home)) if home.exists() else None
     with platform(root, home, port, mlflow_port, say) as (parts, section):
         news = news or News(open_store(home))

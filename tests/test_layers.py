@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 # units, and none within a line.
 LAYERS = {
     "mfcp": (
-        {"arrays", "compiling", "errors", "environment", "progress", "threads"},
+        {"arrays", "errors"},
+        {"compiling", "environment", "progress", "threads"},
         {"border", "files", "folds", "registry"},
         {"matching", "tasks"},
         {"emulator"},

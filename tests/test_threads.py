@@ -1,9 +1,16 @@
-"""One thread, and the earlier number again afterwards."""
+"""One thread, and the earlier number again afterwards; work in processes, whatever becomes of them."""
 
+import os
+import time
+
+import pytest
+import side_work
 import threadpoolctl
 import torch
 
-from mfcp.threads import one_blas_thread, one_thread
+from mfcp import threads
+from mfcp.errors import DataError, MfcpError
+from mfcp.threads import beside, one_blas_thread, one_thread
 
 
 def blas():
@@ -30,3 +37,33 @@ def test_blas_keeps_to_one_thread():
     with one_blas_thread():
         assert blas() == {1}
     assert blas() == before
+
+
+def test_calls_beside_each_other_have_their_results_in_order_and_every_step_is_told():
+    steps = []
+    found = beside(side_work.squared, [(x,) for x in range(7)], advance=lambda: steps.append(1))
+    assert [value for value, _ in found] == [x * x for x in range(7)]
+    assert len(steps) == 14
+    assert os.getpid() not in {pid for _, pid in found}
+
+
+def test_one_core_does_it_by_itself(monkeypatch):
+    monkeypatch.setattr(threads, "cores", lambda: 1)
+    steps = []
+    found = beside(side_work.squared, [(2,), (3,)], advance=lambda: steps.append(1))
+    assert found == [(4, os.getpid()), (9, os.getpid())]
+    assert len(steps) == 4
+
+
+def test_an_error_of_one_call_ends_the_others(tmp_path):
+    start = time.monotonic()
+    with pytest.raises(DataError, match="row 7"):
+        beside(side_work.failing, [(x, tmp_path) for x in (1, 0, 2)])
+    assert time.monotonic() - start < 30  # not their minute
+    time.sleep(0.5)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_process_that_dies_is_told():
+    with pytest.raises(MfcpError, match="a worker process died"):
+        beside(side_work.dying, [(x,) for x in range(3)])

@@ -8,11 +8,23 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mfcp.errors import MfcpError
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
+R = TypeVar("R")
+
+_POLL_S = 0.2
+_ENDED = -1
+_count: Synchronized[int]  # of a worker's process: steps of all workers so far, or _ENDED
 
 
 @contextmanager
@@ -42,6 +54,76 @@ def cores() -> int:
 def process_pool(workers: int) -> ProcessPoolExecutor:
     """Worker processes of this machine, fresh ones: a forked torch or numba may hang."""
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent)
+
+
+def beside(
+    work: Callable[..., R],
+    calls: Sequence[tuple[Any, ...]],
+    *,
+    advance: Callable[[], Any] = lambda: None,
+    imports: Sequence[str] = (),
+) -> list[R]:
+    """`work(*call, advance)` for each call, on all cores; the results in their order.
+
+    The processes are forked from one that has imported what they need and done nothing else. That takes some two
+    seconds once, so each call should take as long at least. With one core or one call it is done right here.
+
+    Args:
+        work: of a module that is not run itself; its results and errors can be pickled. It calls `advance` now and
+            then: there it ends when another call has failed.
+        calls: arguments of each call.
+        advance: called here as often as in all calls together.
+        imports: modules that `work` will import, besides its own.
+
+    Raises:
+        MfcpError: a process died.
+    """
+    if min(len(calls), cores()) < 2:
+        return [work(*call, advance) for call in calls]
+    workers = min(len(calls), cores() + 1)  # one more than cores: three calls on two then end together
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([work.__module__, *imports])
+    count, told = context.Value("q", 0), 0
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(count,)) as pool:
+        futures = [pool.submit(_called, work, call) for call in calls]
+        try:
+            left = set(futures)
+            while left:
+                done, left = wait(left, timeout=_POLL_S, return_when=FIRST_EXCEPTION)
+                now = count.value
+                for _ in range(told, now):
+                    advance()
+                told = now
+                for future in done:
+                    future.result()
+        except BaseException as error:
+            count.value = _ENDED
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, BrokenProcessPool):
+                raise MfcpError("a worker process died, perhaps for want of memory; nothing was written") from None
+            raise
+    return [future.result() for future in futures]
+
+
+def _begin(count: Synchronized[int]) -> None:
+    global _count
+    _count = count
+    follow_parent()
+
+
+def _called(work: Callable[..., R], call: tuple[Any, ...]) -> R:
+    import torch
+
+    torch.set_num_threads(1)  # the cores are taken by processes
+    return work(*call, _advance)
+
+
+def _advance() -> None:
+    """Tell the parent that a step is done."""
+    with _count.get_lock():
+        if _count.value == _ENDED:
+            raise InterruptedError
+        _count.value += 1
 
 
 def follow_parent() -> None:

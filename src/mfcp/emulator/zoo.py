@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR
@@ -13,6 +13,7 @@ import pandas as pd
 
 from mfcp.emulator.architectures import FAMILIES, Family
 from mfcp.errors import SettingsError
+from mfcp.threads import beside
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +22,7 @@ CLASSES = {32: 10, 224: 1000}
 """Classes that a vision model tells apart, by the side of its images."""
 _SEQUENCE_TO_SEQUENCE = frozenset({"t5", "marian", "bart"})
 _EXPLICIT_MASK = frozenset({"gpt2", "gpt_neo"})
+_MANY = 60  # variants that are worth processes of their own: some five seconds of captures
 
 
 @dataclass(frozen=True)
@@ -96,16 +98,32 @@ def capture_all(
     chosen: Iterable[Variant], *, classes: Mapping[int, int] = CLASSES
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The `nodes` and `edges` tables of these variants, one after another; `classes` as for `build`."""
+    chosen = list(chosen)
+    families: dict[str, list[Variant]] = {}
+    for variant in chosen:
+        families.setdefault(variant.family.name, []).append(variant)
+    calls = [(own, classes) for own in sorted(families.values(), key=len, reverse=True)]
+    needs = ("mfcp.tasks.capture.model_graph", "transformers.modeling_utils")
+    many = len(chosen) >= _MANY
+    parts = beside(_captured, calls, imports=needs) if many else [_captured(*call, lambda: None) for call in calls]
+    found = {graph_id: tables for part in parts for graph_id, tables in part.items()}
+    nodes, edges = zip(*(found[variant.graph_id] for variant in chosen), strict=True)
+    return pd.concat(nodes, ignore_index=True), pd.concat(edges, ignore_index=True)
+
+
+def _captured(
+    chosen: Iterable[Variant], classes: Mapping[int, int], advance: Callable[[], Any]
+) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
+    """Nodes and edges of variants, by graph id."""
     from mfcp.tasks.capture.model_graph import capture
 
-    nodes, edges = [], []
+    found = {}
     for variant in chosen:
         model, inputs = build(variant, classes=classes)
         with quiet():
-            captured = capture(model, inputs, variant.graph_id)
-        nodes.append(captured[0])
-        edges.append(captured[1])
-    return pd.concat(nodes, ignore_index=True), pd.concat(edges, ignore_index=True)
+            found[variant.graph_id] = capture(model, inputs, variant.graph_id)
+        advance()
+    return found
 
 
 def activations(nodes: pd.DataFrame) -> pd.Series[float]:
@@ -125,7 +143,7 @@ def quiet() -> Iterator[None]:
     logging.set_verbosity(ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="transformers")
+            warnings.filterwarnings("ignore", module="transformers.modeling_utils")
             yield
     finally:
         logging.set_verbosity(level)

@@ -24,6 +24,7 @@ from mfcp.predictors.forecast import Forecast, Forecaster, Mixture, OutOfFold, T
 from mfcp.predictors.heads import Heads, HeadTraining, Loss, fit
 from mfcp.registry import FamilyField
 from mfcp.study.setting import PARTS, Setting
+from mfcp.study.study_data import Study
 from mfcp.threads import one_thread
 
 Weights = Literal["out_of_fold", "equal"]
@@ -214,6 +215,13 @@ def pretrain(setting: Setting, settings: PretrainSettings, *, advance: Callable[
         calibration[loss] = spread_of(setting, fitted[_members(settings, loss)].out_of_fold)
     forecasts = {label: fitted[forecaster] for label, forecaster in settings.forecasts.items()}
     return Pretrained(settings, heads, calibration, history, forecasts)
+
+
+def pretrain_setting(
+    study: Study, name: str, matching: Any, settings: PretrainSettings, folder: Path, advance: Callable[[], Any]
+) -> None:
+    """Do `pretrain` for a setting of a study and save what comes of it in a folder."""
+    pretrain(study.setting(name, matching, price=0.0), settings, advance=advance).save(folder, name)
 
 
 def _members(settings: PretrainSettings, loss: Loss) -> CrossFitted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -42,13 +41,14 @@ def run(settings: Settings, label: str) -> None:
         base = Pretrained.load(MODELS / "pretrain", name, setting)
         method.fit(setting, base, section, advance=go_on).save(folder, name, setting)
 
-    # Settings beside each other: what computes them leaves Python most of the time. Each draws from generators of its
-    # own and computes with one thread, so that the result is the same for any number of cores.
+    # All settings beside each other: what computes them leaves Python most of the time, and three on two cores end
+    # together. Each draws from generators of its own and computes with one thread, so that the result is the same for
+    # any number of cores.
     with (
         replacing_folder(MODELS / label) as folder,
         progress(label, steps and steps * len(study.settings)) as advance,
         one_thread(),
-        ThreadPoolExecutor(os.cpu_count(), initializer=torch.set_num_threads, initargs=(1,)) as threads,
+        ThreadPoolExecutor(len(study.settings), initializer=torch.set_num_threads, initargs=(1,)) as threads,
     ):
         fits = [threads.submit(fit, name, folder, advance) for name in study.settings]
         try:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from mfcp.files import replacing_folder
-from mfcp.methods.pretrain import PretrainSettings, epochs, pretrain
+from mfcp.methods.pretrain import PretrainSettings, epochs, pretrain_setting
 from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, MODELS, main
 from mfcp.study.study_data import Study
+from mfcp.threads import beside
+
+_MANY = 50_000  # epochs times tasks that are worth processes of their own: some five seconds
 
 
 def run(settings: Settings) -> None:
     """Pretrain the heads of every setting."""
     section: PretrainSettings = settings.section("pretrain")
     study = Study.load(FEATURES)
-    with replacing_folder(MODELS / "pretrain") as folder:
-        for name in study.settings:
-            setting = study.setting(name, settings.section("matching"), price=0.0)
-            with progress(f"pretrain {name}", epochs(section)) as advance:
-                pretrain(setting, section, advance=advance).save(folder, name)
+    steps = epochs(section) * len(study.settings)
+    with replacing_folder(MODELS / "pretrain") as folder, progress("pretrain", steps) as advance:
+        calls = [(study, name, settings.section("matching"), section, folder) for name in study.settings]
+        if steps * len(study.pool.task_id) >= _MANY:
+            beside(pretrain_setting, calls, advance=advance)
+        else:
+            for call in calls:
+                pretrain_setting(*call, advance)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ from mfcp.tasks.features.descriptors import (
 )
 from mfcp.tasks.features.encoder import Encoder
 from mfcp.tasks.timing.measured_steps import TimingSettings
+from mfcp.threads import beside
 
+_MANY = 500  # tasks times seeds that are worth processes of their own: some seven seconds
 LEAST_PART = 5
 """Tasks that validation and test each hold where a log has four times as many: a round of the usual size."""
 
@@ -79,13 +81,13 @@ def featurize(
     pool = replace(pool, notes=(*pool.notes, *notes))
     split = np.stack([_split(pool, seed, settings) for seed in settings.seeds])
     described = PoolFeatures.of(tables, pool, settings)
-    Z, times = [], []
-    for seed, part in zip(settings.seeds, split, strict=True):
-        encoded = described.encode(part == PARTS["train"], seed)
-        Z.append(encoded.Z)
-        learned = (part == PARTS["train"]) | (part == PARTS["validation"])
-        times.append(described.operator_times(learned, seed)[1])
-        advance()
+    calls = [(described, seed, part) for seed, part in zip(settings.seeds, split, strict=True)]
+    if len(calls) * len(described.source.tasks) >= _MANY:
+        needs = [] if described.source.graphs is None else ["mfcp.tasks.features.graph_network"]
+        parts = beside(_of_seed, calls, advance=advance, imports=needs)
+    else:
+        parts = [_of_seed(*call, advance) for call in calls]
+    names, Z, times = zip(*parts, strict=True)
     return Study(
         pool=pool,
         settings=draw_settings(
@@ -94,9 +96,20 @@ def featurize(
         seeds=settings.seeds,
         split=split,
         Z=np.stack(Z),
-        feature_names=encoded.names,
+        feature_names=names[0],
         operator_times=None if settings.operator_times is None else np.stack(times),
     )
+
+
+def _of_seed(
+    described: PoolFeatures, seed: int, part: Ints, advance: Callable[[], Any]
+) -> tuple[tuple[str, ...], Floats, Floats]:
+    """Names and values of features, and times by operators, as a seed's training tasks teach them."""
+    encoded = described.encode(part == PARTS["train"], seed)
+    learned = (part == PARTS["train"]) | (part == PARTS["validation"])
+    times = described.operator_times(learned, seed)[1]
+    advance()
+    return encoded.names, encoded.Z, times
 
 
 def fitted(settings: FeaturizeSettings, pool: TaskPool) -> FeaturizeSettings:

@@ -56,6 +56,23 @@ def test_a_warm_start_saves_steps_and_changes_nothing():
         assert warm.steps.double().mean() < 0.5 * fresh.steps.double().mean()
 
 
+def test_a_start_that_is_far_off_costs_one_step():
+    """Plans at a low temperature: with times that differ by a tenth, Newton's method on the prices would cycle."""
+    T, A, gamma = rounds(3, 5, 200)
+    weights = {"beta": 40.0, "lam": 0.003, "tau": 0.003}
+    before = relaxed_solution(T, A, gamma, **weights)
+    noise = torch.randn(T.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    other = T * (0.1 * noise).exp()
+    fresh = relaxed_solution(other, A, gamma, **weights)
+    for backend in ENGINES:
+        found = relaxed_solution(other, A, gamma, **weights, start=before, backend=backend).require()
+        assert (found.X - fresh.X).abs().max() < 1e-6
+        assert (found.steps - fresh.steps).double().mean() < 1.5
+        given_up = found.steps == fresh.steps + 1
+        assert given_up.double().mean() > 0.5
+        assert torch.equal(found.X[given_up], fresh.X[given_up]) or backend == "torch"
+
+
 def test_leading_dimensions_and_per_round_weights():
     T, A, gamma = rounds(3, 5, 6)
     beta = torch.linspace(2.0, 20.0, 6, dtype=torch.float64)

@@ -27,6 +27,7 @@ from mfcp.matching.kernels.tuning import (
     LARGEST_STEP,
     LONG,
     LOWEST,
+    NEAR,
     POLISH_STEPS,
     REFINEMENTS,
     USED,
@@ -460,8 +461,8 @@ def _normalise(log_p, p):
 
 
 @inner
-def _ascend(given, tolerance, q, X, space, work):
-    """`dual_newton._ascend` from the prices work.p and q: X in place; returns the steps taken."""
+def _ascend(given, tolerance, near, q, X, space, work):
+    """`dual_newton._ascend` from the prices work.p and q: X in place; the steps taken, and whether it was near."""
     T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
     beta, lam, tau, log_p, longest = given.beta, given.lam, given.tau, space.log_p, space.longest
     M, N = T.shape
@@ -492,8 +493,11 @@ def _ascend(given, tolerance, q, X, space, work):
             off = max(off, abs(wanted[i] - p[i]) * longest[i])
             size = max(size, p[i] * longest[i])
         off += abs(lam / max(slack, 1e-300) - q) * most
-        if off <= tolerance * (size + q * most + tau) or step == DUAL_STEPS:
+        size += q * most + tau
+        if off <= tolerance * size or step == DUAL_STEPS:
             break
+        if step == 1 and off > near * size:
+            return step, False
         for i in range(M):
             y[i] = sums[i] - log_p[i] / beta
             D[i] = beta * p[i]
@@ -513,7 +517,7 @@ def _ascend(given, tolerance, q, X, space, work):
         by_q = alpha * y[M] / q
         by_q = -math.log1p(-by_q) if by_q < 0.0 else by_q
         q *= math.exp(min(by_q, max(quiet_q - math.log(q), 0.0) + LARGEST_STEP))
-    return step
+    return step, True
 
 
 @inner(fastmath=_LOOSE)
@@ -628,7 +632,10 @@ def solve_range(
                 _share(given.T, mask, by_speed, trial)
                 price, spent = _interior(given, handover, refinements, max_steps, trial, space, work)
                 steps[b] += spent
-            steps[b] += _ascend(given, tolerance, price, trial, space, work)
+            spent, arrived = _ascend(given, tolerance, NEAR if attempt < 0 else np.inf, price, trial, space, work)
+            steps[b] += spent
+            if not arrived:
+                continue
             price, found, spent = _polish(given, tolerance, trial, space.V, work)
             steps[b] += spent
             if found < residual[b]:

@@ -31,6 +31,7 @@ from mfcp.matching.kernels.tuning import (
     FAINT,
     LARGEST_STEP,
     LOWEST,
+    NEAR,
     POLISH_STEPS,
     REFINEMENTS,
     USED,
@@ -68,16 +69,18 @@ def solve_rounds(
     todo = torch.arange(len(unsolved), device=unsolved.device)
     for attempt in range(0 if start is None else -1, len(ATTEMPTS)):
         part = rounds.take(todo)
+        near = math.inf
         if start is not None and attempt < 0:
-            p, q, spent = start[0][todo], start[1][todo], torch.zeros_like(todo)
+            p, q, spent, near = start[0][todo], start[1][todo], torch.zeros_like(todo), NEAR
         else:
             handover, by_speed, refinements = ATTEMPTS[attempt]
             p, q, spent = interior_point(
                 part, handover=handover, by_speed=by_speed, refinements=refinements, max_steps=max_steps
             )
-        X, climbed = _ascend(part, p, q, tolerance)
+        X, climbed, arrived = _ascend(part, p, q, tolerance, near)
         found = _polish(part, X, spent + climbed, tolerance)
-        best.steps[todo] += found.steps
+        best.steps[todo] += torch.where(arrived, found.steps, spent + climbed)
+        found.residual[~arrived] = math.inf
         better = found.residual < best.residual[todo]
         for name in ("X", "p", "q", "residual"):
             getattr(best, name)[todo[better]] = getattr(found, name)[better]
@@ -87,14 +90,18 @@ def solve_rounds(
     return best
 
 
-def _ascend(rounds: Rounds, p: Tensor, q: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
-    """Phase 2: (X, steps) after at most `DUAL_STEPS` Newton steps on the dual."""
+def _ascend(rounds: Rounds, p: Tensor, q: Tensor, tolerance: float, near: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Phase 2: X and steps after at most `DUAL_STEPS` Newton steps on the dual, and which rounds were not given up.
+
+    Given up is a round that the first step leaves further off than `near`.
+    """
     log_p = _normalised(p.clamp_min(1e-300).log())
     longest, worst = rounds.T.amax(2), rounds.d.amax((1, 2))
     # below these a price cannot move the plan, so its growth needs no cap until it gets there
     quiet_p = (rounds.tau[:, None] / longest.clamp_min(1e-300)).log() - 2
     quiet_q = (rounds.tau / worst.clamp_min(1e-300)).log() - 2
     steps = torch.zeros(len(q), dtype=torch.long, device=q.device)
+    arrived = torch.ones_like(steps, dtype=torch.bool)
     for count in range(DUAL_STEPS + 1):
         p = log_p.exp()
         X = _plan(rounds, p, q)
@@ -102,7 +109,10 @@ def _ascend(rounds: Rounds, p: Tensor, q: Tensor, tolerance: float) -> tuple[Ten
         off_p = (torch.softmax(rounds.beta[:, None] * load, 1) - p).abs() * longest
         off_q = (rounds.lam / slack.clamp_min(1e-300) - q).abs() * worst
         size = (p * longest).amax(1) + q * worst + rounds.tau
-        live = ~(off_p.amax(1) + off_q <= tolerance * size)
+        off = off_p.amax(1) + off_q
+        if count == 1:
+            arrived = ~(off > near * size)
+        live = ~(off <= tolerance * size) & arrived
         if count == DUAL_STEPS or not bool(live.any()):
             break
         steps += live.long()
@@ -110,7 +120,7 @@ def _ascend(rounds: Rounds, p: Tensor, q: Tensor, tolerance: float) -> tuple[Ten
         D = torch.cat([rounds.beta[:, None] * p, (q.square() / rounds.lam)[:, None]], 1)
         step, _ = price_step(rounds.T, rounds.d, X / rounds.tau[:, None, None], D, force)
         log_p, q = _grow(log_p, q, step[:, :-1] / p, step[:, -1] / q, quiet_p, quiet_q, live)
-    return X, steps
+    return X, steps, arrived
 
 
 def _grow(

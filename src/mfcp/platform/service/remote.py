@@ -148,6 +148,9 @@ def work(origin: Origin, settings: ServeSettings, token: bool, lines: list[Conne
     """The process: a thread for each line, and once a second what /health is to say."""
     follow_parent()
     os.nice(_NICE)
+    from mfcp.compiling import prepare_ahead
+
+    prepare_ahead()  # while the rest is imported and the release is read
     from mfcp.platform.service.desk import Desk
     from mfcp.threads import one_blas_thread
 
