@@ -13,6 +13,7 @@ peer ran 4 of the 16 rounds and that its times are scaled up. Memory: benchmarks
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -24,6 +25,8 @@ import torch
 from torch import Tensor
 
 from mfcp.matching import Unrolled, relaxed_solution
+from mfcp.matching.relaxed import dual_newton
+from mfcp.matching.relaxed.objective import balanced_makespan
 
 SHAPES = [(3, 5, 64), (5, 20, 64), (10, 100, 16), (20, 500, 4)]
 TARGETS = {(3, 5, 64): (6, 60), (5, 20, 64): (10, 500), (10, 100, 16): (12, 5000), (20, 500, 4): (30, None)}
@@ -254,6 +257,26 @@ def scaling() -> None:
         print(f"  M={M:<3} N={N:<7} B={B:<5} {1e3 * best:9.2f} ms   {each:9.0f} ns per entry ({steps:.0f} steps)")
 
 
+def warm_starts() -> None:
+    """Steps from the prices of rounds whose times were others, at the weights of the pipeline's training."""
+    print("\nstarts at the prices of near-by rounds, (3, 5, 512), beta=40 lam=0.003 tau=0.01 of a balanced makespan")
+    T, A, gamma = instance(3, 5, 512)
+    T = T / balanced_makespan(T)[:, None, None]
+    weights, noise = (40.0, 0.003, 0.01), torch.randn(T.shape, generator=torch.Generator().manual_seed(0))
+    start = relaxed_solution(T, A, gamma, *weights)
+    for size in (0.001, 0.01, 0.05, 0.1):
+        other = T * (size * noise.double()).exp()
+        told = [relaxed_solution(other, A, gamma, *weights), relaxed_solution(other, A, gamma, *weights, start=start)]
+        rule, dual_newton.NEAR = dual_newton.NEAR, math.inf
+        told.append(relaxed_solution(other, A, gamma, *weights, start=start, backend="torch"))
+        dual_newton.NEAR = rule
+        fresh, warm, never = (found.steps.double().mean() for found in told)
+        print(
+            f"  times off by {size:<6} steps from scratch {fresh:5.1f}, from the start {warm:5.1f},"
+            f" from one that is never given up {never:5.1f}"
+        )
+
+
 def cuda() -> None:
     if not torch.cuda.is_available():
         print("\nGPU column skipped: no CUDA device here; `pytest -m gpu` holds the torch path to the CPU's results")
@@ -281,6 +304,7 @@ def main() -> None:
     for shape in SHAPES:
         compare(shape, arguments.quick, arguments.full)
     scaling()
+    warm_starts()
     cuda()
 
 

@@ -6,6 +6,7 @@ from matching.instances import rounds
 
 from mfcp.errors import InfeasibleError, SolverError
 from mfcp.matching import Status, relaxed_matching, relaxed_solution
+from mfcp.matching.kernels.tuning import PATIENCE
 
 ENGINES = ["torch", "compiled"]
 WEIGHTS = {"beta": 5.0, "lam": 0.1, "tau": 0.01}
@@ -56,7 +57,7 @@ def test_a_warm_start_saves_steps_and_changes_nothing():
         assert warm.steps.double().mean() < 0.5 * fresh.steps.double().mean()
 
 
-def test_a_start_that_is_far_off_costs_one_step():
+def test_a_start_that_is_far_off_costs_three_steps():
     """Plans at a low temperature: with times that differ by a tenth, Newton's method on the prices would cycle."""
     T, A, gamma = rounds(3, 5, 200)
     weights = {"beta": 40.0, "lam": 0.003, "tau": 0.003}
@@ -67,8 +68,8 @@ def test_a_start_that_is_far_off_costs_one_step():
     for backend in ENGINES:
         found = relaxed_solution(other, A, gamma, **weights, start=before, backend=backend).require()
         assert (found.X - fresh.X).abs().max() < 1e-6
-        assert (found.steps - fresh.steps).double().mean() < 1.5
-        given_up = found.steps == fresh.steps + 1
+        assert (found.steps - fresh.steps).double().mean() < 4
+        given_up = found.steps == fresh.steps + PATIENCE
         assert given_up.double().mean() > 0.5
         assert torch.equal(found.X[given_up], fresh.X[given_up]) or backend == "torch"
 

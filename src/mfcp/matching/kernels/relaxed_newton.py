@@ -28,6 +28,7 @@ from mfcp.matching.kernels.tuning import (
     LONG,
     LOWEST,
     NEAR,
+    PATIENCE,
     POLISH_STEPS,
     REFINEMENTS,
     USED,
@@ -496,7 +497,7 @@ def _ascend(given, tolerance, near, q, X, space, work):
         size += q * most + tau
         if off <= tolerance * size or step == DUAL_STEPS:
             break
-        if step == 1 and off > near * size:
+        if step == PATIENCE and off > near * size:
             return step, False
         for i in range(M):
             y[i] = sums[i] - log_p[i] / beta

@@ -12,7 +12,7 @@ LONG = 0.5  # a last step at least this long means that the iterate follows mu
 # does for all but one in hundreds of extreme rounds; the starts fail on different ones.
 ATTEMPTS = ((1e-2, False, 0), (1e-4, True, 2), (1e-6, False, 2), (1e-8, True, 2), (1e-8, False, 2))
 DUAL_STEPS = 12
-NEAR = 0.1  # of prices' size: a given start that one step leaves further off is given up; it would rarely arrive
+PATIENCE, NEAR = 3, 0.5  # a given start that so many steps leave further off, relatively, is given up: it may cycle
 POLISH_STEPS = 6
 REFINEMENTS = 2
 LARGEST_STEP = 3.0  # cap on the growth of a log price that matters

@@ -32,6 +32,7 @@ from mfcp.matching.kernels.tuning import (
     LARGEST_STEP,
     LOWEST,
     NEAR,
+    PATIENCE,
     POLISH_STEPS,
     REFINEMENTS,
     USED,
@@ -93,7 +94,7 @@ def solve_rounds(
 def _ascend(rounds: Rounds, p: Tensor, q: Tensor, tolerance: float, near: float) -> tuple[Tensor, Tensor, Tensor]:
     """Phase 2: X and steps after at most `DUAL_STEPS` Newton steps on the dual, and which rounds were not given up.
 
-    Given up is a round that the first step leaves further off than `near`.
+    Given up is a round that the first `PATIENCE` steps leave further off than `near`.
     """
     log_p = _normalised(p.clamp_min(1e-300).log())
     longest, worst = rounds.T.amax(2), rounds.d.amax((1, 2))
@@ -110,7 +111,7 @@ def _ascend(rounds: Rounds, p: Tensor, q: Tensor, tolerance: float, near: float)
         off_q = (rounds.lam / slack.clamp_min(1e-300) - q).abs() * worst
         size = (p * longest).amax(1) + q * worst + rounds.tau
         off = off_p.amax(1) + off_q
-        if count == 1:
+        if count == PATIENCE:
             arrived = ~(off > near * size)
         live = ~(off <= tolerance * size) & arrived
         if count == DUAL_STEPS or not bool(live.any()):
