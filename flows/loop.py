@@ -226,14 +226,15 @@ def main() -> None:
     prepare_ahead()
     news = News(open_store(home)) if home.exists() else None
     with platform(root, home, port, mlflow_port, say) as (parts, section):
-        news = news or News(open_store(home))
+        store = open_store(home)
+        news = news or News(store)
         say(f"Prefect: http://{service.HOST}:{port}   MLflow: http://{service.HOST}:{mlflow_port}   (Ctrl-C ends all)")
         with client(home, port) as found:
             every = section.every_s.model_dump()
             for name in ("ingest", "match", "monitor"):
                 schedule(found, name, every[name])
             run_now(found, "ingest")
-            waiting = True
+            waiting, deciding = True, not store.champions().empty
             while True:
                 for part in parts.values():
                     part.tend(say)
@@ -243,6 +244,9 @@ def main() -> None:
                     schedule(found, "retrain", every["retrain"])
                     run_now(found, "retrain")  # the first release
                     waiting = False
+                if not deciding and not store.champions().empty:
+                    run_now(found, "match")  # the first round need not wait for its schedule
+                    deciding = True
                 time.sleep(POLL_S)
 
 

@@ -83,7 +83,7 @@ def featurize(
     described = PoolFeatures.of(tables, pool, settings)
     calls = [(described, seed, part) for seed, part in zip(settings.seeds, split, strict=True)]
     if len(calls) * len(described.source.tasks) >= _MANY:
-        needs = [] if described.source.graphs is None else ["mfcp.tasks.features.graph_network"]
+        needs = [] if described.source.graphs is None else ["torch_geometric.nn", "mfcp.tasks.features.graph_network"]
         parts = beside(_of_seed, calls, advance=advance, imports=needs)
     else:
         parts = [_of_seed(*call, advance) for call in calls]

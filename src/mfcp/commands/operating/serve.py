@@ -50,7 +50,6 @@ def run(options: argparse.Namespace) -> None:
     few_threads()
     from pydantic import ValidationError
 
-    from mfcp.platform.service.api import create_app
     from mfcp.platform.service.protocol import ServeSettings
     from mfcp.platform.service.remote import RemoteDesk, origin_of
     from mfcp.platform.state.home import home_folder
@@ -65,6 +64,8 @@ def run(options: argparse.Namespace) -> None:
     hosts = frozenset([*options.allow_host, *(LOOPBACK if options.host in LOOPBACK else "*")])
     desk = RemoteDesk(origin, section, token=token is not None)
     try:
+        from mfcp.platform.service.api import create_app  # for a second, beside the process that computes
+
         app = create_app(desk, section, token=token, hosts=hosts)
         listen(app, options.host, options.port, said="answers at", over=lambda: desk.failed is not None)
     finally:

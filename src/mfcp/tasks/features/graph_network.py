@@ -1,4 +1,4 @@
-"""The network of the `gnn` encoder; the only importer of torch_geometric, which takes seconds to load.
+"""The network of the `gnn` encoder: trained with torch_geometric, which takes seconds to load, applied without it.
 
     x_v = log sizes of a node, and its log roofline times on a few accelerators
     h_v <- h_v + relu(W h_v + W_in mean of producers' h + W_out mean of consumers' h)
@@ -13,6 +13,7 @@ supervised too, as a hundred graphs are few but their ten thousand nodes are not
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,11 +26,6 @@ from mfcp.arrays import Floats, Ints
 from mfcp.tasks.graphs.coarsening import CoarseGraphs
 from mfcp.tasks.graphs.operators import CLASS_NAMES
 from mfcp.threads import one_thread
-
-with warnings.catch_warnings():
-    # torch_geometric 2.8 scripts helpers while it is imported, which torch 2.13 announces to end.
-    warnings.filterwarnings("ignore", message="`torch.jit.script", category=DeprecationWarning)
-    from torch_geometric.nn import SAGEConv
 
 
 class NetworkSettings(Protocol):
@@ -113,16 +109,40 @@ class _Unit(nn.Module):
         return (values - self.mean) / self.scale
 
 
-class OperatorNetwork(nn.Module):
-    """Coarse operator graphs to vectors and log times, see the head of this module."""
+class MeanConvolution(nn.Module):
+    """A trained `SAGEConv` of torch_geometric, with its parameters' names and, to the bit, its numbers."""
 
-    def __init__(self, settings: NetworkSettings, targets: int) -> None:
+    def __init__(self, inputs: int, outputs: int, *, root_weight: bool = True) -> None:
+        super().__init__()
+        self.lin_l = nn.Linear(inputs, outputs)
+        self.lin_r = nn.Linear(inputs, outputs, bias=False) if root_weight else None
+
+    def forward(self, h: Tensor, edges: Tensor) -> Tensor:
+        """(n, outputs) of nodes (n, inputs) and edges (2, E) from producers to consumers."""
+        source, target = edges
+        count = h.new_zeros(len(h)).scatter_add_(0, target, h.new_ones(len(target))).clamp(min=1)
+        arriving = h.index_select(0, source)
+        total = torch.zeros_like(h).scatter_add_(0, target[:, None].expand_as(arriving), arriving)
+        out: Tensor = self.lin_l(total / count[:, None])
+        return out if self.lin_r is None else out + self.lin_r(h)
+
+
+class OperatorNetwork(nn.Module):
+    """Coarse operator graphs to vectors and log times, see the head of this module.
+
+    Args:
+        settings: sizes.
+        targets: K, accelerators whose times it states.
+        convolution: makes a layer that passes messages, `SAGEConv` of torch_geometric or its equal.
+    """
+
+    def __init__(self, settings: NetworkSettings, targets: int, convolution: Callable[..., nn.Module]) -> None:
         super().__init__()
         width = settings.hidden
         inputs = FEATURES + PROBES
         self.embed = nn.Linear(inputs, width)
-        self.producers = nn.ModuleList(SAGEConv(width, width) for _ in range(settings.layers))
-        self.consumers = nn.ModuleList(SAGEConv(width, width, root_weight=False) for _ in range(settings.layers))
+        self.producers = nn.ModuleList(convolution(width, width) for _ in range(settings.layers))
+        self.consumers = nn.ModuleList(convolution(width, width, root_weight=False) for _ in range(settings.layers))
         self.time = nn.Linear(width + inputs, targets)
         self.vector = nn.Linear(targets, settings.size)
         self.head = nn.Linear(settings.size, targets)
@@ -154,13 +174,18 @@ def train_network(settings: NetworkSettings, graphs: CoarseGraphs, seconds: Floa
         train: positions of training graphs.
         seed: of initial weights and of the order of graphs; the caller's random state is left alone.
     """
+    with warnings.catch_warnings():
+        # torch_geometric 2.8 scripts helpers while it is imported, which torch 2.13 announces to end.
+        warnings.filterwarnings("ignore", message="`torch.jit.script", category=DeprecationWarning)
+        from torch_geometric.nn import SAGEConv
+
     nodes = _node_features(graphs, seconds)
     goal = torch.from_numpy(np.log(np.maximum(seconds, _SHORTEST))).float()
     learned = _take(graphs, nodes, train)
     totals = _sum(goal[learned.rows].exp(), learned).log()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = OperatorNetwork(settings, goal.shape[1])
+        network = OperatorNetwork(settings, goal.shape[1], SAGEConv)
     network.node.fit(learned.nodes)
     network.time_unit.fit(goal[learned.rows])
     network.total.fit(totals)
@@ -188,7 +213,7 @@ def apply_network(
     settings: NetworkSettings, weights: Weights, graphs: CoarseGraphs, seconds: Floats
 ) -> tuple[Floats, Floats]:
     """Vectors (G, size) and predicted log times (G, K) of all graphs, whose nodes take (n, K) `seconds`."""
-    network = OperatorNetwork(settings, len(weights["total.mean"]))
+    network = OperatorNetwork(settings, len(weights["total.mean"]), MeanConvolution)
     network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     with torch.no_grad():
         z, times, _ = network(_take(graphs, _node_features(graphs, seconds), np.arange(len(graphs.ptr) - 1)))
