@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mfcp.compiling import prepare_ahead
 from mfcp.data.log.expectations import Expectations
 from mfcp.data.log.parted import validate_parts
 from mfcp.data.log.parts import kept_for_next
@@ -34,6 +35,7 @@ class ValidateSettings(BaseModel):
 
 def run(settings: Settings) -> None:
     """Check every row of the raw tables, against the context `gx` as well, and keep the good ones."""
+    prepare_ahead()  # stages that follow need kernels, and this one leaves a core idle
     section: ValidateSettings = settings.section("validate")
     expectations = Expectations()
     how: dict[str, Any] = {"max_bad_share": section.max_bad_share, "expectations": expectations}

@@ -118,7 +118,7 @@ def _kernels() -> Check:
     if not os.access(_nearest(folder), os.W_OK):
         told = f"{folder} cannot be written: every process compiles anew"
         return Check("library", "kernels", "note", told, "set XDG_CACHE_HOME to a folder that can")
-    return Check("library", "kernels", "note", "not compiled yet", "the first match takes about half a minute longer")
+    return Check("library", "kernels", "note", "not compiled yet", "the first match takes some fifteen seconds longer")
 
 
 def pipeline(checkout: Path) -> Iterator[Check]:
