@@ -31,7 +31,7 @@ def serving(champion, settings=None, token=None):
 @contextmanager
 def listening(app):
     """A client of an application on a free port."""
-    with socket.socket() as listener:
+    with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()  # a client waits for a server that is still starting, instead of being refused
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="auto"))
