@@ -39,6 +39,12 @@ def test_blas_keeps_to_one_thread():
     assert blas() == before
 
 
+@pytest.fixture
+def allowed(monkeypatch):
+    monkeypatch.setattr(threads, "_allowed", True)
+
+
+@pytest.mark.usefixtures("allowed")
 def test_calls_beside_each_other_have_their_results_in_order_and_every_step_is_told():
     steps = []
     found = beside(side_work.squared, [(x,) for x in range(7)], advance=lambda: steps.append(1))
@@ -47,14 +53,17 @@ def test_calls_beside_each_other_have_their_results_in_order_and_every_step_is_t
     assert os.getpid() not in {pid for _, pid in found}
 
 
-def test_one_core_does_it_by_itself(monkeypatch):
-    monkeypatch.setattr(threads, "cores", lambda: 1)
+@pytest.mark.parametrize(("name", "value"), [("cores", lambda: 1), ("_allowed", False)])
+@pytest.mark.usefixtures("allowed")
+def test_one_core_or_a_program_that_does_not_allow_it_does_it_by_itself(monkeypatch, name, value):
+    monkeypatch.setattr(threads, name, value)
     steps = []
     found = beside(side_work.squared, [(2,), (3,)], advance=lambda: steps.append(1))
     assert found == [(4, os.getpid()), (9, os.getpid())]
     assert len(steps) == 4
 
 
+@pytest.mark.usefixtures("allowed")
 def test_an_error_of_one_call_ends_the_others(tmp_path):
     start = time.monotonic()
     with pytest.raises(DataError, match="row 7"):
@@ -64,6 +73,7 @@ def test_an_error_of_one_call_ends_the_others(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("allowed")
 def test_a_process_that_dies_is_told():
     with pytest.raises(MfcpError, match="a worker process died"):
         beside(side_work.dying, [(x,) for x in range(3)])

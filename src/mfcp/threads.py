@@ -24,6 +24,7 @@ R = TypeVar("R")
 
 _POLL_S = 0.2
 _ENDED = -1
+_allowed = False  # see `allow_processes`
 _count: Synchronized[int]  # of a worker's process: steps of all workers so far, or _ENDED
 
 
@@ -56,6 +57,14 @@ def process_pool(workers: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent)
 
 
+def allow_processes() -> None:
+    """Let `beside` start processes: for a program whose main module does nothing when it is imported once more, as each
+    of them does. A user's own script may do anything then.
+    """
+    global _allowed
+    _allowed = True
+
+
 def beside(
     work: Callable[..., R],
     calls: Sequence[tuple[Any, ...]],
@@ -66,7 +75,8 @@ def beside(
     """`work(*call, advance)` for each call, on all cores; the results in their order.
 
     The processes are forked from one that has imported what they need and done nothing else. That takes some two
-    seconds once, so each call should take as long at least. With one core or one call it is done right here.
+    seconds once, so each call should take as long at least. With one core or one call, or where nobody has allowed
+    processes, it is done right here.
 
     Args:
         work: of a module that is not run itself; its results and errors can be pickled. It calls `advance` now and
@@ -78,7 +88,7 @@ def beside(
     Raises:
         MfcpError: a process died.
     """
-    if min(len(calls), cores()) < 2:
+    if not _allowed or min(len(calls), cores()) < 2:
         return [work(*call, advance) for call in calls]
     workers = min(len(calls), cores() + 1)  # one more than cores: three calls on two then end together
     context = multiprocessing.get_context("forkserver")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mfcp import threads
 from mfcp.errors import DataError, SettingsError
 from mfcp.settings import Settings
 
@@ -90,7 +91,11 @@ def test_the_pipeline_end_to_end_twice(folder, capsys):
         "pool.json",
     ):
         assert f"data/reports/{name}" in first
-    run_all(content)
+    with pytest.MonkeyPatch.context() as patch:  # again, in processes, which small logs are not worth
+        patch.setattr(threads, "_allowed", True)
+        for module in ("emulator.zoo", "study.featurize", "stages.pretrain"):
+            patch.setattr(f"mfcp.{module}._MANY", 0)
+        run_all(content)
     assert digests(folder) == first
     an_error_in_one_setting_ends_the_others(folder, content)
 

@@ -143,7 +143,7 @@ def quiet() -> Iterator[None]:
     logging.set_verbosity(ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="transformers.modeling_utils")
+            warnings.filterwarnings("ignore", module="transformers")
             yield
     finally:
         logging.set_verbosity(level)

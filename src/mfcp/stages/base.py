@@ -9,6 +9,7 @@ from typing import Any
 
 from mfcp.errors import guarded
 from mfcp.settings import Settings
+from mfcp.threads import allow_processes
 
 RAW, VALID, FEATURES, MODELS, REPORTS = (
     Path("data") / name for name in ("raw", "valid", "features", "models", "reports")
@@ -21,4 +22,5 @@ def main(run: Callable[..., Any], *args: str) -> None:
     2 for bad input or settings, 1 for an internal failure, 130 after Ctrl-C; a stage replaces its outputs only
     when they are complete, so whatever ends it harms neither its input nor earlier results.
     """
+    allow_processes()
     sys.exit(guarded(lambda: run(Settings.load(Path("params.yaml")), *args)))

@@ -25,6 +25,7 @@ from mfcp.platform.simulation.queues import ClusterQueues
 from mfcp.platform.simulation.world import DAY, HOUR, SimulatedRun, SimulatorSettings, World, number_of
 from mfcp.platform.state.store import Store
 from mfcp.registry import explain
+from mfcp.threads import allow_processes
 
 
 class Simulator:
@@ -197,4 +198,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    allow_processes()
     raise SystemExit(guarded(main))
