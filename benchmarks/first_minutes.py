@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import statistics
 import subprocess
@@ -32,6 +32,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from faults import free_ports
 from rich.console import Console
 from rich.table import Table
 
@@ -45,17 +46,14 @@ CPU_GOALS = {"make run": 200}
 TIMED = """#!{python} -IS
 import os, subprocess, sys, time
 
+{clock}
 
-def used():
-    with open("/proc/stat") as stat:
-        return sum(map(int, stat.readline().split()[1:4])) / os.sysconf("SC_CLK_TCK")
-
-start, before = time.time(), used()
+start, before = time.time(), processor_seconds()
 status = subprocess.call([{python!r}, *sys.argv[1:]])
 if "mfcp.stages" in "".join(sys.argv):
     name = " ".join(sys.argv[2:]).removeprefix("mfcp.stages.")
     with open({log!r}, "a") as log:
-        log.write(f"{{name}}\\t{{time.time() - start}}\\t{{used() - before}}\\n")
+        log.write(f"{{name}}\\t{{time.time() - start}}\\t{{processor_seconds() - before}}\\n")
 sys.exit(status)
 """
 Took = dict[str, list[tuple[float, float]]]  # of what → seconds, processor seconds
@@ -85,12 +83,10 @@ class Checkout:
             "XDG_CACHE_HOME": str(self._caches),
         }
 
-    def run(self, *command: str, first: tuple[Path, ...] = (), path: Path | None = None) -> tuple[float, float]:
+    def run(self, *command: str, first: tuple[Path, ...] = ()) -> tuple[float, float]:
         """Seconds and processor seconds of a command that must succeed."""
         start, before = time.perf_counter(), processor_seconds()
-        done = subprocess.run(
-            command, cwd=path or self.path, env=self.environment(*first), capture_output=True, text=True
-        )
+        done = subprocess.run(command, cwd=self.path, env=self.environment(*first), capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(
                 f"{' '.join(command)}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
@@ -118,7 +114,7 @@ def pipeline(checkout: Checkout, took: Took) -> None:
     with tempfile.TemporaryDirectory() as name:
         log = Path(name) / "log"
         shim = Path(name) / "python"
-        shim.write_text(TIMED.format(python=sys.executable, log=str(log)))
+        shim.write_text(TIMED.format(python=sys.executable, log=str(log), clock=inspect.getsource(processor_seconds)))
         shim.chmod(0o755)
         run = checkout.run("dvc", "repro", first=(Path(name),))
         table = checkout.run(*mfcp("table", "data/reports/metrics.json"))
@@ -173,7 +169,7 @@ def write_inputs(checkout: Checkout, folder: Path) -> None:
 
 def serving(checkout: Checkout, release: list[str]) -> tuple[float, float]:
     """Until the service says that it is ready."""
-    port, before = free_port(), processor_seconds()
+    (port,), before = free_ports(1), processor_seconds()
     with started(checkout, *mfcp("serve", *release, "--port", str(port))) as (process, start):
         while not healthy(f"http://127.0.0.1:{port}/health"):
             if process.poll() is not None:
@@ -197,8 +193,9 @@ def platform(checkout: Checkout, took: Took) -> None:
     checkout.forget()
     with tempfile.TemporaryDirectory() as name:
         home, before = Path(name) / "home", processor_seconds()
-        ports = {"PREFECT_PORT": str(free_port()), "MLFLOW_PORT": str(free_port()), "MFCP_HOME": str(home)}
-        with started(checkout, sys.executable, "-m", "flows.loop", **ports) as (process, start):
+        prefect, mlflow = map(str, free_ports(2))
+        variables = {"PREFECT_PORT": prefect, "MLFLOW_PORT": mlflow, "MFCP_HOME": str(home)}
+        with started(checkout, sys.executable, "-m", "flows.loop", **variables) as (process, start):
             while not rounds(home / "platform.db"):
                 if process.poll() is not None:
                     raise RuntimeError(f"flows.loop ended with {process.returncode}")
@@ -237,13 +234,6 @@ def started(checkout: Checkout, *command: str, **variables: str):  # type: ignor
                 process.wait()
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def printed(took: Took) -> Table:
     """Medians beside the goals."""
     table = Table("what", "seconds", "goal", "processor s", "goal", title="medians", title_justify="left")
@@ -261,11 +251,18 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=PARTS, help="calls and platform need what pipeline makes")
     parser.add_argument("--at", default="HEAD", metavar="REVISION", help="of this checkout")
     options = parser.parse_args()
+    if subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", f"{options.at}^{{commit}}"],
+                      stdout=subprocess.DEVNULL).returncode:  # fmt: skip
+        parser.error(f"--at: no revision '{options.at}' here")
+    whole = "pipeline" in (options.only or PARTS)
+    if not whole and not (ROOT / "data" / "release").is_dir():
+        print("skipped: no data/release; `make run` makes it")
+        return
     work: dict[str, Callable[[Checkout, Took], None]] = dict(zip(PARTS, (pipeline, calls, platform), strict=True))
     took: Took = defaultdict(list)
     with tempfile.TemporaryDirectory() as name:
         checkout = Checkout(Path(name), options.at)
-        if "pipeline" not in (options.only or PARTS):
+        if not whole:
             for made in ("raw", "release"):
                 shutil.copytree(ROOT / "data" / made, checkout.path / "data" / made)
         for _ in range(options.repeat):

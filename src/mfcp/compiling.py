@@ -90,17 +90,16 @@ def prepare(module: str) -> None:
         module: its name.
     """
     name = module.partition("mfcp.")[2]
-    folder = _folder(name.partition(".")[0])
-    if _INTO in os.environ or not _missing(folder, [name]):
+    if _INTO in os.environ or not _missing([name]):
         return
     if sys.stderr.isatty():
         print(f"compiling {name} for this machine, once: some ten seconds …", file=sys.stderr, flush=True)
-    _compile(folder, name)
+    _compile(name)
 
 
 def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
     """Have modules compiled by another process, so that they are ready, or nearly so, when they are imported."""
-    if missing := [name for name in names if _missing(_folder(name.partition(".")[0]), [name])]:
+    if missing := _missing(names):
         command = [sys.executable, "-c", f"from {__name__} import compile_modules; compile_modules({missing})"]
         nothing = subprocess.DEVNULL
         _running.append(
@@ -117,14 +116,13 @@ def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
 
 def kept(package: str) -> tuple[bool, Path]:
     """Whether what most rounds need is compiled for this machine, and the folder where it is or would be kept."""
-    folder = _folder(package)
-    return not _missing(folder, ROUNDS), folder
+    return not _missing(ROUNDS), _folder(package)
 
 
 def compile_modules(names: Iterable[str]) -> None:
     """Have modules compiled that are not yet, as many at a time as there are cores."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(lambda name: _compile(_folder(name.partition(".")[0]), name), names))
+        list(threads.map(_compile, names))
 
 
 def prepared(package: str) -> list[str]:
@@ -133,17 +131,18 @@ def prepared(package: str) -> list[str]:
     return [".".join(path.relative_to(_ROOT).with_suffix("").parts) for path in files if _PREPARED in path.read_bytes()]
 
 
-def _missing(folder: Path, wanted: Iterable[str]) -> list[str]:
-    return [name for name in wanted if not (folder / name).is_dir()]
+def _missing(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not (_folder(name.partition(".")[0]) / name).is_dir()]
 
 
-def _compile(folder: Path, name: str) -> None:
+def _compile(name: str) -> None:
     """One module, whole or not at all; one that cannot be compiled says why where it is imported next."""
+    folder = _folder(name.partition(".")[0])
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / f".{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # others wait for what this process compiles
-            if not _missing(folder, [name]):
+            if not _missing([name]):
                 return
             for left in folder.glob(f".{name}.*/"):
                 shutil.rmtree(left, ignore_errors=True)

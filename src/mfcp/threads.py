@@ -69,26 +69,27 @@ def beside(
     work: Callable[..., R],
     calls: Sequence[tuple[Any, ...]],
     *,
+    worth: bool = True,
     advance: Callable[[], Any] = lambda: None,
     imports: Sequence[str] = (),
 ) -> list[R]:
     """`work(*call, advance)` for each call, on all cores; the results in their order.
 
     The processes are forked from one that has imported what they need and done nothing else. That takes some two
-    seconds once, so each call should take as long at least. With one core or one call, or where nobody has allowed
-    processes, it is done right here.
+    seconds once. With one core or one call, or where nobody has allowed processes, it is done right here.
 
     Args:
         work: of a module that is not run itself; its results and errors can be pickled. It calls `advance` now and
             then: there it ends when another call has failed.
         calls: arguments of each call.
+        worth: whether all calls together take much longer than that; if not, they are done right here too.
         advance: called here as often as in all calls together.
         imports: modules that `work` will import, besides its own.
 
     Raises:
         MfcpError: a process died.
     """
-    if not _allowed or min(len(calls), cores()) < 2:
+    if not worth or not _allowed or min(len(calls), cores()) < 2:
         return [work(*call, advance) for call in calls]
     workers = min(len(calls), cores() + 1)  # one more than cores: three calls on two then end together
     context = multiprocessing.get_context("forkserver")

@@ -104,8 +104,7 @@ def capture_all(
         families.setdefault(variant.family.name, []).append(variant)
     calls = [(own, classes) for own in sorted(families.values(), key=len, reverse=True)]
     needs = ("mfcp.tasks.capture.model_graph", "transformers.modeling_utils")
-    many = len(chosen) >= _MANY
-    parts = beside(_captured, calls, imports=needs) if many else [_captured(*call, lambda: None) for call in calls]
+    parts = beside(_captured, calls, worth=len(chosen) >= _MANY, imports=needs)
     found = {graph_id: tables for part in parts for graph_id, tables in part.items()}
     nodes, edges = zip(*(found[variant.graph_id] for variant in chosen), strict=True)
     return pd.concat(nodes, ignore_index=True), pd.concat(edges, ignore_index=True)

@@ -20,11 +20,7 @@ def run(settings: Settings) -> None:
     steps = epochs(section) * len(study.settings)
     with replacing_folder(MODELS / "pretrain") as folder, progress("pretrain", steps) as advance:
         calls = [(study, name, settings.section("matching"), section, folder) for name in study.settings]
-        if steps * len(study.pool.task_id) >= _MANY:
-            beside(pretrain_setting, calls, advance=advance)
-        else:
-            for call in calls:
-                pretrain_setting(*call, advance)
+        beside(pretrain_setting, calls, worth=steps * len(study.pool.task_id) >= _MANY, advance=advance)
 
 
 if __name__ == "__main__":

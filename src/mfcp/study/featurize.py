@@ -82,11 +82,9 @@ def featurize(
     split = np.stack([_split(pool, seed, settings) for seed in settings.seeds])
     described = PoolFeatures.of(tables, pool, settings)
     calls = [(described, seed, part) for seed, part in zip(settings.seeds, split, strict=True)]
-    if len(calls) * len(described.source.tasks) >= _MANY:
-        needs = [] if described.source.graphs is None else ["torch_geometric.nn", "mfcp.tasks.features.graph_network"]
-        parts = beside(_of_seed, calls, advance=advance, imports=needs)
-    else:
-        parts = [_of_seed(*call, advance) for call in calls]
+    needs = [] if described.source.graphs is None else ["torch_geometric.nn", "mfcp.tasks.features.graph_network"]
+    worth = len(calls) * len(described.source.tasks) >= _MANY
+    parts = beside(_of_seed, calls, worth=worth, advance=advance, imports=needs)
     names, Z, times = zip(*parts, strict=True)
     return Study(
         pool=pool,
