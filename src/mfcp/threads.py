@@ -58,8 +58,9 @@ def process_pool(workers: int) -> ProcessPoolExecutor:
 
 
 def allow_processes() -> None:
-    """Let `beside` start processes: for a program whose main module does nothing when it is imported once more, as each
-    of them does. A user's own script may do anything then.
+    """Let `beside` start processes; a program calls this whose main module does nothing when it is imported.
+
+    Every process imports that module again. A user's own script would run again in each.
     """
     global _allowed
     _allowed = True
