@@ -121,3 +121,45 @@ def test_no_release_and_no_tasks_are_said_with_a_remedy(model, tasks, capsys):
     (tasks / "empty").mkdir()
     assert run("--model", model, "--tasks", tasks / "empty") == 2
     assert "no table 'tasks' in it; expected tasks.csv" in capsys.readouterr().err
+
+
+def test_runs_since_the_release_move_a_nomination_and_say_so(model, tasks, capsys):
+    run("--model", model, "--tasks", tasks / "round")
+    before = json.loads(capsys.readouterr().out)["tasks"]
+    row = before[2]
+    runs = pd.DataFrame([{"task_id": row["task_id"], "cluster_id": row["cluster_id"], "duration_s": 3 * row["seconds"],
+                          "status": "succeeded"}])  # fmt: skip
+    runs.to_csv(tasks / "runs.csv", index=False)
+    assert run("--model", model, "--tasks", tasks / "round", "--observed", tasks / "runs.csv",
+               "--explain", row["task_id"]) == 0  # fmt: skip
+    text, answer = capsys.readouterr().out.rsplit("\n", 2)[:2]
+    after = json.loads(answer)["tasks"]
+    assert f"observed: {row['task_id']} on {row['cluster_id']} → its time x" in text or after[2] != row
+    assert [a for a, b in zip(after, before, strict=True) if a["task_id"] != row["task_id"] and a["seconds"] !=
+            b["seconds"] and a["cluster_id"] == b["cluster_id"]] == []  # fmt: skip
+
+
+def test_what_is_worth_measuring_is_listed_answered_and_not_asked_again(model, tasks, capsys):
+    """Steps that cost nothing; their answers go back in, and other cells come next."""
+    free = ("--measure", 2, "--measure-start", 0, "--measure-steps", 1)
+    where = ("--model", model, "--tasks", tasks / "round")
+    assert run(*where, *free, "--measure-out", tasks / "ask.csv") == 0
+    asked = json.loads(capsys.readouterr().out)["measure"]
+    sheet = pd.read_csv(tasks / "ask.csv")
+    assert [one["task_id"] for one in asked] == sheet["task_id"].tolist()
+    sheet.assign(step_time_s=0.05).to_csv(tasks / "answers.csv", index=False)
+    assert run(*where, *free, "--observed", tasks / "answers.csv") == 0
+    again = json.loads(capsys.readouterr().out)["measure"]
+    assert not {(o["task_id"], o["cluster_id"]) for o in asked} & {(o["task_id"], o["cluster_id"]) for o in again}
+    assert run(*where, "--measure-worth", 0.9, "--out", tasks / "p.json") == 0
+    assert "no measurement would save more than it costs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [(("--measure", "0"), "at least 1"), (("--measure-out", "x.csv"), "nothing is to be measured"),
+     (("--measure", "1", "--measure-out", "x.txt"), "ends in .csv"), (("--observed", "none.csv"), "no such file")],
+)  # fmt: skip
+def test_wrong_wishes_about_evidence_are_refused(model, tasks, capsys, more, message):
+    assert run("--model", model, "--tasks", tasks / "round", *more) == 2
+    assert message in capsys.readouterr().err

@@ -30,8 +30,8 @@ def moments(seed=0, rounds=20, clusters=3, tasks=5, spread=0.3, zeta=None, backl
 def cost_of(m, plan, unit, price=4.0):
     """Expected cost of plans (B, N) from the readable formulas."""
     onehot = plan[:, None] == np.arange(m.time.shape[1])[:, None]
-    totals = [np.where(onehot, values, 0.0).sum(axis=-1)[..., None] for values in expected._channels(m)]
-    span, short = expected._score(totals, m, unit, None)
+    totals = [np.where(onehot, values, 0.0).sum(axis=-1)[..., None] for values in expected.channels(m)]
+    span, short = expected.score(totals, m, unit, None)
     return (span + price * short)[:, 0]
 
 

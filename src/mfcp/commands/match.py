@@ -14,6 +14,8 @@ from mfcp.errors import SettingsError
 if TYPE_CHECKING:
     from mfcp.platform.deciding.explaining import Explanation
     from mfcp.release.decision import Decision
+    from mfcp.release.evidence import Mover
+    from mfcp.release.measurements import Measuring, WorthMeasuring
     from mfcp.release.model import Release
 
 _COLUMNS = ("seconds", "seconds_low", "seconds_high", "reliability", "reliability_low", "reliability_high")
@@ -45,6 +47,26 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds for engine and bound (10)")
     parser.add_argument("--explain", metavar="TASK", help="also print every cluster's case for this task")
     parser.add_argument(
+        "--observed", type=Path, metavar="PATH",
+        help="runs that ended since the release was made, of these or other tasks: a table runs, or a folder with it "
+        "and the tasks that ran",
+    )  # fmt: skip
+    parser.add_argument(
+        "--measure", type=int, metavar="K", help="also name up to K short measurements worth making before deciding"
+    )
+    parser.add_argument(
+        "--measure-worth", type=float, metavar="W",
+        help="also name all measurements that save more than W of the makespan (0.002 pays where they are quick)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--measure-start", type=float, default=30.0, metavar="S", help="seconds that a measurement takes to start (30)"
+    )
+    parser.add_argument("--measure-steps", type=int, default=20, metavar="N", help="steps of a measurement (20)")
+    parser.add_argument(
+        "--measure-out", type=Path, metavar="FILE",
+        help="write them as a table runs, .csv: fill in step_time_s and give it to --observed",
+    )  # fmt: skip
+    parser.add_argument(
         "--out", type=Path, metavar="FILE", help=".json or .csv (default: JSON, or to a terminal a table)"
     )
     add_option(parser)
@@ -60,7 +82,9 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.data.log.tables import read_new_tasks
     from mfcp.data.log.zoo_tasks import with_zoo_models
     from mfcp.release.decision import decide
+    from mfcp.release.measurements import worth_measuring, write_answer_sheet
     from mfcp.release.model import Release
+    from mfcp.release.observing import read_evidence
 
     if not options.time_limit > 0:
         raise SettingsError(f"--time-limit: expected seconds above 0, got {options.time_limit}")
@@ -68,22 +92,55 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError(f"--out {options.out}: expected a name that ends in .json or .csv")
     load_members(options)
     clusters = None if options.clusters is None else {name.strip() for name in options.clusters.split(",")}
+    measuring = _measuring(options)
     release, tables = Release.load(options.model), with_zoo_models(read_new_tasks(options.tasks))
     if clusters is not None and (unknown := sorted(clusters - set(release.cluster_id))):
         raise SettingsError(f"--clusters: unknown '{unknown[0]}'; the release knows {', '.join(release.cluster_id)}")
+    evidence = None if options.observed is None else read_evidence(release, tables, options.observed)
     decision = decide(
-        release, tables, gamma=options.gamma, clusters=clusters, engine=options.engine, time_limit=options.time_limit
+        release,
+        tables,
+        gamma=options.gamma,
+        clusters=clusters,
+        engine=options.engine,
+        time_limit=options.time_limit,
+        evidence=evidence,
     )
     if options.explain is not None:
         print(_explanations(release, decision, [options.explain])[0].text)
-    _write(options.out, release, decision)
+        for line in _moved(decision, options.explain):
+            print(line)
+    worth = None if measuring is None else worth_measuring(release, tables, decision, measuring)
+    if options.measure_out is not None:
+        write_answer_sheet(options.measure_out, tables, worth or [])
+    _write(options.out, release, decision, worth)
 
 
-def _write(out: Path | None, release: Release, decision: Decision) -> None:
+def _measuring(options: argparse.Namespace) -> Measuring | None:
+    """What is asked of measurements; None where nothing is."""
+    from mfcp.release.measurements import Measuring
+
+    if options.measure is None and options.measure_worth is None:
+        if options.measure_out is not None:
+            raise SettingsError("--measure-out: nothing is to be measured; add --measure K or --measure-worth W")
+        return None
+    if options.measure_out is not None and options.measure_out.suffix != ".csv":
+        raise SettingsError(f"--measure-out {options.measure_out}: expected a name that ends in .csv")
+    return Measuring(
+        most=options.measure,
+        worth=options.measure_worth or 0.0,
+        start_s=options.measure_start,
+        steps=options.measure_steps,
+    )
+
+
+def _write(out: Path | None, release: Release, decision: Decision, worth: list[WorthMeasuring] | None) -> None:
     from mfcp.files import write_json
 
     rows = _rows(release, decision)
     content = decision.summary() | {"tasks": rows}
+    if worth is not None:
+        content["measure"] = [vars(each) for each in worth]
     if out is None and not sys.stdout.isatty():
         print(json.dumps(content))
         return
@@ -127,6 +184,7 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
     if decision.mean_reliability is not None:
         share = f"reliability {decision.mean_reliability:.4f} (gamma {decision.gamma:.4f})"
     lines += [f"not measured: {text}" for text in content["not_measured"]]
+    lines += _measurements(content.get("measure"))
     lines.append(
         f"{len(rows)} tasks on {len(set(decision.cluster_id))} of {len(decision.clusters)} clusters by "
         f"'{decision.rule}': {_STATUS.get(decision.status, decision.status)}, makespan {decision.makespan:.6g} s"
@@ -136,18 +194,49 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
     return lines
 
 
+def _measurements(worth: list[dict[str, Any]] | None) -> list[str]:
+    """The measurements that are worth making, for a person."""
+    if worth is None:
+        return []
+    if not worth:
+        return ["no measurement would save more than it costs"]
+    widths = [max(len(str(row[name])) for row in worth) for name in ("task_id", "cluster_id")]
+    task, cluster = (max(width, least) for width, least in zip(widths, (4, 7), strict=True))
+    lines = [f"measure before deciding, in this order (then --observed):\n{'task':<{task}}  {'cluster':<{cluster}}  "
+             "saves  takes"]  # fmt: skip
+    return lines + [
+        f"{row['task_id']:<{task}}  {row['cluster_id']:<{cluster}}  {row['saves_s']:.3g} s  {row['takes_s']:.3g} s"
+        for row in worth
+    ]
+
+
+def _moved(decision: Decision, task: str) -> list[str]:
+    """Which observed runs moved a task's time on its cluster, a line each."""
+    movers = decision.movers()[decision.task_id.index(task)]
+    return [f"  observed: {m.task_id} on {m.cluster_id} → its time x {m.factor:.3f}" for m in movers]
+
+
 def _rows(release: Release, decision: Decision) -> list[dict[str, Any]]:
     chosen = decision.chosen()
     why = [""] * len(decision.task_id)
     if len(why) <= _EXPLAINED:
         why = [_reason(explanation) for explanation in _explanations(release, decision, None)]
     counts = decision.data.get("runs_per_cluster", {})
+    if decision.believed.evidence is not None:
+        why = [_with_movers(text, movers) for text, movers in zip(why, decision.movers(), strict=True)]
     return [
         {"task_id": task, "cluster_id": cluster}
         | {name: _number(chosen[name][j]) for name in _COLUMNS}
         | {"runs": counts.get(cluster), "why": why[j]}
         for j, (task, cluster) in enumerate(zip(decision.task_id, decision.cluster_id, strict=True))
     ]
+
+
+def _with_movers(text: str, movers: tuple[Mover, ...]) -> str:
+    if not movers:
+        return text
+    moved = ", ".join(f"{m.task_id} on {m.cluster_id} x {m.factor:.3f}" for m in movers)
+    return f"{text}; time moved by {moved}" if text else f"time moved by {moved}"
 
 
 def _number(value: float) -> float | None:

@@ -59,8 +59,8 @@ class Moments:
             backlog=self.backlog,
         )
 
-    def take(self, part: slice) -> Moments:
-        """The rounds of a slice."""
+    def take(self, part: slice | Ints) -> Moments:
+        """The rounds of a slice, or copies of those at some positions."""
         return Moments(
             self.time[part],
             self.time_variance[part],
@@ -165,8 +165,8 @@ def _best_of_all(moments: Moments, unit: Floats, price: float, quantile: float |
     for low in range(0, len(unit), step):
         part = slice(low, low + step)
         rounds = moments.take(part)
-        totals = [sum_over_tasks(values, indicator) for values in _channels(rounds)]
-        span, short = _score(totals, rounds, unit[part], quantile)
+        totals = [sum_over_tasks(values, indicator) for values in channels(rounds)]
+        span, short = score(totals, rounds, unit[part], quantile)
         cost = span + price * short
         if quantile is not None:
             meets = (short <= SLACK) & np.isfinite(span)
@@ -206,8 +206,30 @@ def _at_targets(moments: Moments, unit: Floats, price: float, first: Ints) -> tu
     return best, least
 
 
+def planned_cost(moments: Moments, plan: Ints, unit: Floats, *, price: float) -> Floats:
+    """(B,) expected makespan / unit + price · expected shortfall of plans (B, N)."""
+    chosen = (plan[:, None] == np.arange(moments.time.shape[1])[:, None]).astype(np.float64)
+    totals = [np.where(chosen > 0, values, 0.0).sum(axis=-1)[..., None] for values in channels(moments)]
+    span, short = score(totals, moments, unit, None)
+    result: Floats = (span + price * short)[:, 0]
+    return result
+
+
+def descended(moments: Moments, start: Ints, unit: Floats, *, price: float, kicks: int = 0) -> Floats:
+    """(B,) costs of the plans that moves and swaps from `start` (B, N) lead to; never above those of `start`.
+
+    Args:
+        moments: beliefs.
+        start: plans.
+        unit: (B,) seconds of a makespan.
+        price: of missing reliability, in makespans per unit.
+        kicks: further descents, from perturbed plans.
+    """
+    return _improved(moments, start, unit, np.full(len(unit), price), None, kicks)[1]
+
+
 def _improved(
-    moments: Moments, start: Ints, unit: Floats, charge: Floats, quantile: float | None
+    moments: Moments, start: Ints, unit: Floats, charge: Floats, quantile: float | None, kicks: int | None = None
 ) -> tuple[Ints, Floats, Bools]:
     """Plans (B, N), costs (B,) and whether the quantile's constraint is met (B,), by the compiled search."""
     from mfcp.matching.kernels.expected_cost import improve_range
@@ -216,7 +238,7 @@ def _improved(
     B, M, N = moments.time.shape
     given = (*kernel_inputs(moments), np.array(moments.gamma, np.float64), np.array(unit, np.float64))
     plan, cost, held = np.ascontiguousarray(start, np.int64).copy(), np.empty(B), np.zeros(B, bool)
-    kicks = min(_KICKS // N, max(_LEAST_KICKS, _PAIRED_KICKS // N**2))
+    kicks = min(_KICKS // N, max(_LEAST_KICKS, _PAIRED_KICKS // N**2)) if kicks is None else kicks
 
     def work(first: int, last: int) -> None:
         asked = -1.0 if quantile is None else quantile
@@ -261,7 +283,7 @@ def sum_over_tasks(values: Floats, indicator: Floats) -> Floats:
     return np.stack([values[:, i] @ indicator[i] for i in range(values.shape[1])], axis=1)
 
 
-def _channels(moments: Moments) -> list[Floats]:
+def channels(moments: Moments) -> list[Floats]:
     """What a plan sums per cluster: mean time, its variance, reliability, its variance, tasks, forbidden pairs."""
     return [
         np.where(moments.allowed, moments.time, 0.0),
@@ -273,20 +295,26 @@ def _channels(moments: Moments) -> list[Floats]:
     ]
 
 
-def _score(totals: list[Floats], moments: Moments, unit: Floats, quantile: float | None) -> tuple[Floats, Floats]:
-    """E[makespan] / unit and the shortfall (B, P) from the per-cluster totals (B, M, P) of `_channels`."""
+def score(totals: list[Floats], moments: Moments, unit: Floats, quantile: float | None) -> tuple[Floats, Floats]:
+    """E[makespan] / unit and the shortfall (B, P) from the per-cluster totals (B, M, P) of `channels`."""
     mean, variance, reliable, reliable_variance, count, forbidden = totals
     tasks = moments.time.shape[-1]
-    if moments.zeta is not None:
-        factor = np.stack([moments.zeta[i][count[:, i].astype(np.int64)] for i in range(count.shape[1])], axis=1)
-        mean, variance = mean * factor, variance * factor**2
-    if moments.backlog is not None:
-        mean = mean + np.where(count > 0, moments.backlog[:, :, None], 0.0)
     u, variance_of_u = reliable.sum(axis=1) / tasks, reliable_variance.sum(axis=1) / tasks**2
     gamma = moments.gamma[:, None]
     if quantile is None:
         short = expected_shortfall(u - gamma, np.sqrt(variance_of_u))
     else:
         short = np.maximum(gamma - u + quantile * np.sqrt(variance_of_u), 0.0)
-    span: Floats = expected_maximum(mean, variance) / unit[:, None]
+    span = expected_span(mean, variance, count, moments.zeta, moments.backlog) / unit[:, None]
     return np.where(forbidden.sum(axis=1) > 0, np.inf, span), short
+
+
+def expected_span(mean: Floats, variance: Floats, count: Floats, zeta: Floats | None, backlog: Floats | None) -> Floats:
+    """(B, P) E[makespan] in seconds, from the totals (B, M, P) of tasks' times, their variances and their number."""
+    if zeta is not None:
+        factor = np.stack([zeta[i][count[:, i].astype(np.int64)] for i in range(count.shape[1])], axis=1)
+        mean, variance = mean * factor, variance * factor**2
+    if backlog is not None:
+        mean = mean + np.where(count > 0, backlog[:, :, None], 0.0)
+    span: Floats = expected_maximum(mean, variance)
+    return span

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from mfcp.predictors.calibration import Calibration
 from mfcp.predictors.corrected import Corrected
 from mfcp.predictors.forecast import Forecaster, Mixture, OracleForecast, OutOfFold, TaskInputs
 from mfcp.predictors.heads import Heads
+from mfcp.predictors.residuals import ObservedCells, ResidualProcess, TaskPoints
 from mfcp.registry import FamilyField, Registered, import_members
 from mfcp.rules.base import Belief, Rule
+from mfcp.rules.measuring import informed
 from mfcp.rules.point import Point
 from mfcp.study.setting import Setting, gather
 from mfcp.threads import one_thread
@@ -95,7 +97,8 @@ class Method(Registered):
         heads, history = self.learn(setting, base, settings, advance)
         left_out = self.out_of_fold(setting, base, heads)
         spread = self.spread(setting, base, left_out)
-        return Trained(self, heads, spread, np.zeros(len(setting.seeds)), history, left_out).tuned(setting)
+        errors = () if left_out is None else error_processes(setting, left_out)
+        return Trained(self, heads, spread, np.zeros(len(setting.seeds)), history, left_out, errors).tuned(setting)
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class Trained:
         parameter: (S,) the rule's parameter, chosen on validation rounds.
         history: name → (S, checks) curves.
         out_of_fold: what stands in for the predictions of tasks that were learned; None where these were not used.
+        errors: per seed, what errors of predicted times have in common; none where nothing is predicted out of fold.
     """
 
     method: Method
@@ -117,6 +121,7 @@ class Trained:
     parameter: Floats
     history: dict[str, np.ndarray]
     out_of_fold: OutOfFold | None = None
+    errors: tuple[ResidualProcess, ...] = ()
     _last: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     def predict(self, setting: Setting) -> tuple[Floats, Floats]:
@@ -136,8 +141,22 @@ class Trained:
         self._last[:] = [setting, T, A]
         return T, A
 
-    def beliefs(self, setting: Setting, rounds: Ints) -> list[Belief]:
-        """Per seed, the predictions for its rounds (S, R, N)."""
+    def process(self, s: int = 0) -> ResidualProcess:
+        """What the errors of the s-th seed have in common; without errors out of fold, what its calibration says."""
+        if self.errors:
+            return self.errors[s]
+        own = float((self.calibration.own_sd[s] ** 2).mean())
+        whole = float((self.calibration.log_sd[s] ** 2).mean())
+        return ResidualProcess.independent(max(whole - own, 0.0), own, self.calibration.own_sd.shape[1])
+
+    def beliefs(self, setting: Setting, rounds: Ints, observed: Sequence[ObservedCells] | None = None) -> list[Belief]:
+        """Per seed, the predictions for its rounds (S, R, N), after what was observed since it was trained.
+
+        Args:
+            setting: what was learned.
+            rounds: tasks of each round.
+            observed: per seed, cells whose predictions are those of `predict`; None or none of them changes nothing.
+        """
         T, A = self.predict(setting)
         result = []
         for s in range(len(setting.seeds)):
@@ -153,6 +172,11 @@ class Trained:
                 allowed=gather(setting.allowed, own),
                 zeta=setting.zeta,
             )
+            if observed is not None and len(observed[s].cluster):
+                process = self.process(s)
+                told = process.condition(points_of(setting, s).take(own.ravel()), observed[s])
+                shift, after = (v.reshape(*own.shape[1:], *v.shape[1:]) for v in (told.shift, told.covariance))
+                belief = informed(belief, shift, np.broadcast_to(process.total, after.shape), after)
             result.append(belief)
         return result
 
@@ -185,6 +209,9 @@ class Trained:
         arrays |= vars(self.calibration) | {"parameter": self.parameter}
         if self.out_of_fold is not None:
             arrays |= {f"{_OUT_OF_FOLD}{key}": value for key, value in vars(self.out_of_fold).items()}
+        if self.errors:
+            names = (each.name for each in fields(ResidualProcess))
+            arrays |= {f"{_ERRORS}{name}": np.array([getattr(each, name) for each in self.errors]) for name in names}
         with replacing(Path(folder) / f"{name}.safetensors") as path:
             save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path)
         content = {
@@ -234,12 +261,39 @@ class Trained:
                 arrays["parameter"],
                 curves_in(arrays),
                 OutOfFold(**left_out) if left_out else None,
+                _processes({k.removeprefix(_ERRORS): v for k, v in arrays.items() if k.startswith(_ERRORS)}),
             )
         except (SafetensorError, OSError, KeyError, RuntimeError, TypeError) as error:
             raise DataError(f"{path}: not a complete model ({error}); run the finetune stage again") from None
 
 
 _OUT_OF_FOLD = "out_of_fold."
+_ERRORS = "errors."
+
+
+def points_of(setting: Setting, s: int) -> TaskPoints:
+    """All tasks of a setting as its s-th seed's process sees them."""
+    return TaskPoints(setting.source_task, setting.family, setting.Z[s])
+
+
+def error_processes(setting: Setting, left_out: OutOfFold) -> tuple[ResidualProcess, ...]:
+    """Per seed, what out-of-fold errors of log time have in common; of copies of a task the first counts."""
+    label = np.log(np.where(setting.allowed, setting.T, 1.0))
+    result = []
+    for s, known in enumerate(left_out.known):
+        at = np.flatnonzero(known)
+        at = at[np.unique(setting.source_task[at], return_index=True)[1]]
+        error = left_out.log_time[s][:, at] - label[:, at]
+        result.append(ResidualProcess.fit(error, setting.allowed[:, at], points_of(setting, s).take(at)))
+    return tuple(result)
+
+
+def _processes(arrays: dict[str, np.ndarray]) -> tuple[ResidualProcess, ...]:
+    if not arrays:
+        return ()
+    names = [each.name for each in fields(ResidualProcess)]
+    rows = zip(*(arrays[name] for name in names), strict=True)
+    return tuple(ResidualProcess(family, near, task, float(length)) for family, near, task, length in rows)
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError, SettingsError
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import SLACK, MatchingProblem, makespan, reliability
+from mfcp.release.evidence import Believed, Evidence, Mover
 from mfcp.release.model import Release
 from mfcp.rules.base import WIDTH, Belief
 
@@ -42,6 +43,7 @@ class Decision:
         rule: what chose the plan: the release's rule, or an engine.
         price: of a unit of missing reliability, in makespans.
         took_s: seconds for prediction, plan and bound.
+        believed: of all tasks on all clusters of the release, and what evidence told of them.
         version, data: of the release.
         provenance: see `Release.provenance`.
     """
@@ -58,6 +60,7 @@ class Decision:
     rule: str
     price: float
     took_s: float
+    believed: Believed
     version: str
     data: dict[str, Any]
     provenance: dict[str, Any]
@@ -71,6 +74,10 @@ class Decision:
     def gap(self) -> float:
         """(makespan - lower_bound) / lower_bound."""
         return self.makespan / self.lower_bound - 1.0
+
+    def movers(self) -> list[tuple[Mover, ...]]:
+        """Per task, the observed runs that moved its time on its cluster most, the first most."""
+        return [self.believed.movers(j, name) for j, name in enumerate(self.cluster_id)]
 
     def summary(self) -> dict[str, Any]:
         """The plan as a whole, as JSON has it; `chosen` has its tasks."""
@@ -110,6 +117,7 @@ def intervals(belief: Belief) -> dict[str, Floats]:
     }
 
 
+# Over 60 lines: half of them say what each argument is.
 def decide(
     release: Release,
     tables: Tables,
@@ -120,7 +128,8 @@ def decide(
     time_limit: float = 2.0,
     price: float | None = None,
     backlog: Mapping[str, float] | None = None,
-    belief: Belief | None = None,
+    believed: Believed | None = None,
+    evidence: Evidence | None = None,
 ) -> Decision:
     """Predict and match one round.
 
@@ -133,14 +142,16 @@ def decide(
         time_limit: seconds for the bound, or the engine.
         price: of a unit of missing reliability, in makespans; None takes the release's own.
         backlog: cluster → seconds for which it is busy before it can start; 0 where none is named.
-        belief: what the release believes of these tasks, where that was asked before.
+        believed: what the release believes of these tasks, where that was asked before.
+        evidence: of runs that the release has not learned from.
 
     Raises:
         DataError: no task, or no cluster at hand that the release knows.
         SettingsError: unknown engine, gamma outside [0, 1], or a price or a backlog that is not finite or below 0.
     """
     begin = time.perf_counter()
-    belief, names = _at_hand(release, release.predict(tables) if belief is None else belief, clusters)
+    believed = believed or release.believe(tables, evidence)
+    belief, names = _at_hand(release, believed.belief, clusters)
     belief = under(belief, names, gamma, backlog or {})
     price = release.price if price is None else _amount("price", price)
     problem, rule = belief.problem(), release.trained.method.rule
@@ -165,6 +176,7 @@ def decide(
         rule=rule.name if engine == "auto" else engine,
         price=price,
         took_s=time.perf_counter() - begin,
+        believed=believed,
         version=release.version,
         data=release.data,
         provenance=release.provenance(tables),

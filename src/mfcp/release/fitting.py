@@ -20,12 +20,14 @@ from mfcp.data.pool.logged import logged_pool
 from mfcp.data.pool.run_totals import totalled, totals_of
 from mfcp.data.pool.splits import split_tasks
 from mfcp.data.pool.task_pool import TaskPool
+from mfcp.data.pool.times import run_spread
 from mfcp.errors import DataError, MfcpError, SettingsError
 from mfcp.files import UnwritableError
 from mfcp.methods.base import FinetuneSettings
 from mfcp.methods.pretrain import Pretrained, PretrainSettings, epochs, pretrain
 from mfcp.predictors.calibration import calibrate
-from mfcp.release.known_tasks import KnownTasks
+from mfcp.release.evidence import RUN_NOISE
+from mfcp.release.known_tasks import LEAST_SD, KnownTasks, common_variance
 from mfcp.release.model import MANIFEST, Release, write_release
 from mfcp.study.featurize import PoolFeatures
 from mfcp.study.reference import with_gamma
@@ -129,6 +131,7 @@ def _fit(tables: Tables, settings: Settings, folder: Path, data: dict[str, Any],
         pool=pool,
         groups=groups,
         learned_from=np.unique(pool.source_task[seen]).tolist(),
+        run_noise=_run_noise(tables, pool),
         data=data | facts_of(tables, pool, seen),
     )
     return Release.load(folder)
@@ -240,6 +243,13 @@ def _with_spread(trained: Trained, base: Pretrained, setting: Setting) -> Traine
     T, A = trained.predict(setting)
     known = setting.mask("train") | setting.mask("validation")
     return replace(trained, calibration=calibrate(np.log(T), A, setting.T, setting.A, setting.runs, known))
+
+
+def _run_noise(tables: Tables, pool: TaskPool) -> float:
+    """Deviation of the log time of a run, from pairs that ran more than once."""
+    square, count = run_spread(tables, pool.cluster_id, pool.source_task)
+    variance = common_variance(np.nan_to_num(square), np.maximum(count - 1, 0), RUN_NOISE**2)
+    return float(np.clip(np.sqrt(variance), LEAST_SD, 1.0))
 
 
 def _models(tables: Tables, pool: TaskPool) -> Any:

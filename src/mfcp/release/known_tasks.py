@@ -29,7 +29,7 @@ COLUMNS = tuple(name for name in DESCRIBED_BY if name != "model")
 _IDENTIFYING = ("model", "graph_id", "param_count", "flops")
 """A row without any of these says nothing that would make two tasks the same."""
 _PRIOR_RUNS = 4.0  # runs that the log's common spread counts for beside a cell's own
-_LEAST_SD = 0.01  # of log time: clusters are not metronomes
+LEAST_SD = 0.01  # of log time: clusters are not metronomes
 _ARRAYS, _NAMES = "known_tasks.safetensors", "known_tasks.json"
 
 
@@ -78,11 +78,11 @@ class KnownTasks:
         runs = np.where(known, count, 0)
         freedom = np.maximum(runs - 1, 0)
         within = np.where(known, square, 0.0)
-        common = within.sum() / freedom.sum() if freedom.sum() else usual**2
+        common = common_variance(within, freedom, usual**2)
         spread = (_PRIOR_RUNS * common + within) / (_PRIOR_RUNS + freedom)
         entries = [
             np.where(known, np.log(np.where(known, pool.T, 1.0)), np.nan),
-            np.maximum(spread, _LEAST_SD**2) / np.maximum(runs, 1),
+            np.maximum(spread, LEAST_SD**2) / np.maximum(runs, 1),
             np.rint(np.where(pool.runs > 0, np.nan_to_num(pool.A) * pool.runs, 0.0)),
             pool.runs.astype(np.float64),
         ]
@@ -126,6 +126,11 @@ class KnownTasks:
             result[name] = column if TASKS[name].kind == "text" else column.astype("float64")
         return result
 
+    def keys(self, tasks: pd.DataFrame) -> list[str]:
+        """Of each task, what tasks of one description share; empty where that is too little to be one task."""
+        cells = [_cells(row) for row in _records(tasks, "task_id")]
+        return [_key(own) if any(name in own for name in _IDENTIFYING) else "" for own in cells]
+
     def find(self, tasks: pd.DataFrame) -> Ints:
         """(n,) entry of each task, by its name in the log or its description; -1 for one that the log never ran."""
         found = [
@@ -155,7 +160,7 @@ class KnownTasks:
         measured = np.isfinite(log_time)
         weight[:, own] = np.where(measured[:, own], 1 / self.variance[:, at[own]], 0.0)
         won[:, own], tried[:, own] = self.succeeded[:, at[own]], self.finished[:, at[own]]
-        prior = 1 / np.maximum(belief.log_sd[0], _LEAST_SD) ** 2
+        prior = 1 / np.maximum(belief.log_sd[0], LEAST_SD) ** 2
         mean = np.log(belief.T[0])
         mean = np.where(measured, (prior * mean + weight * np.nan_to_num(log_time)) / (prior + weight), mean)
         log_sd = np.where(measured, np.sqrt(1 / (prior + weight)), belief.log_sd[0])
@@ -203,6 +208,11 @@ class KnownTasks:
             return KnownTasks(**{name: texts[name] for name in ("described", "named", "cells")}, **arrays)
         except (SafetensorError, OSError, KeyError, TypeError) as error:
             raise DataError(f"{Path(folder) / _ARRAYS}: not whole ({error}); make the release again") from None
+
+
+def common_variance(square: Floats, freedom: Ints, otherwise: float) -> float:
+    """Of the log time of a run, over all pairs that ran more than once."""
+    return float(square.sum() / freedom.sum()) if freedom.sum() else otherwise
 
 
 def _together(entries: list[Floats], tasks: list[int], usual: float) -> list[Floats]:

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,9 +19,12 @@ from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
 from mfcp.files import replacing_folder, write_json
 from mfcp.methods.base import Trained, predict
+from mfcp.predictors.residuals import TaskPoints
+from mfcp.release.evidence import RUN_NOISE, Believed, Evidence, points_of
 from mfcp.release.incomplete import complete
 from mfcp.release.known_tasks import COLUMNS, KnownTasks, unknown_cells
 from mfcp.rules.base import Belief
+from mfcp.rules.measuring import informed
 from mfcp.study.operator_steps import OperatorPredictor
 from mfcp.study.scaling import Scale
 from mfcp.tasks.features.descriptors import TaskFeatures, log_samples
@@ -38,6 +41,25 @@ MANIFEST = "manifest.json"
 LOG_FACTS = ("name", "first_run", "last_run", "tasks", "runs", "runs_per_cluster")
 _MODEL, _ENCODER, _OPERATORS, _FACTS = "model", "encoder.safetensors", "operators.safetensors", "release.json"
 _DONORS = "donors.safetensors"
+
+
+@dataclass(frozen=True)
+class Before:
+    """What is predicted of n tasks, as one round, before anything that was measured of them.
+
+    Attributes:
+        belief: from predictions alone.
+        log_time: (M, n) predicted log seconds, of a sample where the release tells those.
+        points: the tasks, as the process of errors sees them.
+        at: (n,) entries of what the log measured, see `KnownTasks.find`.
+        factor: (n,) log samples that turn seconds of a sample into those of a task, else 0.
+    """
+
+    belief: Belief
+    log_time: Floats
+    points: TaskPoints
+    at: Ints
+    factor: Floats
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,8 @@ class Release:
         per_sample: the log tells throughput only: a task's seconds follow from its `samples`.
         reliability_known: whether a run of the log failed; else nothing is known of it and no gamma is asked for.
         groups: families, or tasks where there are few families, that errors were measured on.
+        pool_size: (M,) devices of a cluster side by side on one task.
+        run_noise: deviation of log time between runs of one task on one cluster.
     """
 
     version: str
@@ -81,28 +105,61 @@ class Release:
     per_sample: bool
     reliability_known: bool
     groups: int
+    pool_size: Floats
+    run_noise: float
 
-    @one_thread()
-    def predict(self, tables: Tables) -> Belief:
-        """What the release believes of the rows of table `tasks`, in their order, as one round (B = 1).
+    def predict(self, tables: Tables, evidence: Evidence | None = None) -> Belief:
+        """What the release believes of the rows of table `tasks`, in their order, as one round (B = 1); see `believe`.
 
         What the log measured of a task comes before what is predicted of it (`KnownTasks`). A task of which something
         is not stated is predicted over what it may be, and its interval is wider (`mfcp.release.incomplete`).
 
         Args:
             tables: `tasks`, and their `nodes` and `edges` where they have graphs.
+            evidence: of runs that the release has not learned from.
 
         Raises:
             DataError: damaged graphs, no task at all, or one without `samples` where the log tells only throughput.
         """
+        return self.believe(tables, evidence).belief
+
+    @one_thread()
+    def believe(self, tables: Tables, evidence: Evidence | None = None) -> Believed:
+        """`predict`, with the covariance of each task's errors and what evidence told of it.
+
+        Evidence comes between prediction and log: it corrects what is predicted, and what the log measured of a task
+        is known beside it. Without evidence of a task, or of its family, nothing of it changes.
+        """
+        before, process = self.before(tables), self.trained.process()
+        belief, told = before.belief, None
+        total = np.broadcast_to(process.total, (len(before.at), *process.total.shape))
+        covariance = total
+        if evidence is not None and len(evidence.cells.cluster):
+            told = process.condition(before.points, evidence.cells)
+            covariance = told.covariance
+            belief = informed(belief, told.shift[None], total[None], covariance[None])
+        belief = self.known.update(belief, before.at, before.factor)
+        spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        scale = belief.log_sd[0].T / np.where(spread > 0, spread, 1.0)
+        scaled = (covariance * scale[:, :, None] * scale[:, None, :])[None]
+        return Believed(belief, scaled, told, evidence, before.points, self.cluster_id)
+
+    def before(self, tables: Tables, *, work: bool = True) -> Before:
+        """What is predicted of tasks before anything that was measured of them; see `predict`.
+
+        Args:
+            tables: as for `predict`.
+            work: whether their work must be told; without it, times are those of a sample where the release tells
+                these.
+        """
         tasks = self.known.completed(tables["tasks"])
         if not len(tasks):
             raise DataError("tasks: no rows; a round needs at least one task")
-        work = self._work(tasks)
+        amount = self._work(tasks) if work or not self.per_sample else np.zeros(len(tasks))
         described = self.describe({**tables, "tasks": tasks})
         width = len(self.feature_names) - 1
         # The samples of a task are a feature, but where they are told of no task: then they are a factor.
-        feature, factor = (0.0 * work, work) if self.per_sample else (work, 0.0 * np.nan_to_num(work))
+        feature, factor = (0.0 * amount, amount) if self.per_sample else (amount, 0.0 * np.nan_to_num(amount))
         Z = self.scale.standard(np.column_stack([described[:, :width], feature])).reshape(len(tasks), -1)
         predicted = partial(self._predicted, described[:, width:].T, feature)
         T, A = predicted(np.nan_to_num(Z), np.arange(len(tasks)))
@@ -125,7 +182,8 @@ class Release:
             reliability_known=self.reliability_known,
             width=self.width,
         )
-        return self.known.update(belief, self.known.find(tasks), factor)
+        at = self.known.find(tasks)
+        return Before(belief, np.log(T), points_of(tasks, at, self.known.keys(tasks), np.nan_to_num(Z)), at, factor)
 
     def _predicted(self, operators: Floats, work: Floats, Z: Floats, at: Ints) -> tuple[Floats, Floats]:
         """Seconds and probabilities (M, n') of standardised features Z (n', d) without nan, of tasks `at` (n',).
@@ -280,6 +338,8 @@ class Release:
                 per_sample=facts.per_sample,
                 reliability_known=facts.reliability_known,
                 groups=facts.groups,
+                pool_size=np.array(facts.pool_size or (1.0,) * len(facts.cluster_id)),
+                run_noise=facts.run_noise,
             )
 
 
@@ -302,6 +362,8 @@ class _Facts(BaseModel):
     reliability_known: bool
     groups: int = Field(ge=1)
     learned_from: frozenset[str]
+    pool_size: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    run_noise: float = Field(RUN_NOISE, gt=0)
 
 
 def _texts(tasks: pd.DataFrame, name: str) -> Texts:
@@ -378,6 +440,7 @@ def write_release(
     pool: TaskPool,
     groups: int,
     learned_from: list[str],
+    run_noise: float,
     data: dict[str, Any],
 ) -> None:
     """Write a release, whole or not at all; arguments as the attributes of `Release`, `setting` is what was learned."""
@@ -407,6 +470,8 @@ def write_release(
             "reliability_known": pool.reliability_known,
             "groups": groups,
             "learned_from": sorted(learned_from),
+            "pool_size": pool.pool_size.tolist(),
+            "run_noise": run_noise,
         }
         write_json(temporary / _FACTS, facts)
         names = sorted(path.name for path in temporary.iterdir())

@@ -36,6 +36,7 @@ class Setting:
         name: "A", "B", …
         cluster_id: (M,).
         seeds: (S,) seeds of splits, rounds and initial weights; the first axis of everything learned.
+        source_task, family: (n,) what ran, of which there may be copies with other samples, and its family.
         group: (n,) what a split or fold never divides: the family, or the task where there are few families.
         Z: (S, n, d) features, standardised on each seed's training tasks.
         split: (S, n) part of each task, see `PARTS`; -1 for a task that never enters a round.
@@ -55,6 +56,8 @@ class Setting:
     name: str
     cluster_id: tuple[str, ...]
     seeds: tuple[int, ...]
+    source_task: Texts
+    family: Texts
     group: Texts
     Z: Floats
     split: Ints

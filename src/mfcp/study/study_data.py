@@ -85,6 +85,8 @@ class Study:
             name=name,
             cluster_id=tuple(str(pool.cluster_id[c]) for c in clusters),
             seeds=self.seeds,
+            source_task=pool.source_task,
+            family=pool.family,
             group=split_groups(pool),
             Z=standardise(self.Z, self.split == PARTS["train"]),
             split=np.where(self._usable(self.settings[name]), self.split, -1),

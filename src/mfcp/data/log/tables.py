@@ -113,7 +113,7 @@ def read_new_tasks(path: Path) -> Tables:
         raise DataError(f"{path}: no table 'tasks' in it; expected tasks.csv, tasks.jsonl or tasks.parquet")
     graphs = {name: find_table(path, name) for name in ("nodes", "edges")} if path.is_dir() else {}
     own = {
-        name: _checked(SCHEMA[name], read_table(file, SCHEMA[name]), str(file))
+        name: check_rows(read_table(file, SCHEMA[name]), str(file), SCHEMA[name])
         for name, file in graphs.items()
         if file is not None
     }
@@ -126,14 +126,19 @@ def check_tasks(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     Raises:
         DataError: a missing column, a cell of another kind or out of bounds, a task without id or there twice.
     """
-    tasks = _checked(SCHEMA["tasks"], frame, where)
+    tasks = check_rows(frame, where, SCHEMA["tasks"])
     ids = tasks["task_id"]
     if ids.duplicated().any():
         raise DataError(f"{where}: task_id '{ids[ids.duplicated()].iloc[0]}' occurs twice; keep one row")
     return tasks
 
 
-def _checked(table: Table, frame: pd.DataFrame, where: str) -> pd.DataFrame:
+def check_rows(frame: pd.DataFrame, where: str, table: Table) -> pd.DataFrame:
+    """Rows of a table in the schema's types.
+
+    Raises:
+        DataError: a missing column, or a cell of another kind or out of bounds.
+    """
     import numpy as np
     import pandas as pd
 

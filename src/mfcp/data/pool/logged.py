@@ -174,7 +174,6 @@ def truth_of(tables: Tables, i: Ints, j: Ints) -> tuple[Floats, Floats] | None:
 
 def families(tables: Tables) -> Texts:
     """(n,) the log's family of each task, else the model's first word, else the task itself."""
-    tasks = tables["tasks"]
-    from_model = tasks["model"].map(family_of, na_action="ignore")
-    result: Texts = tasks["family"].fillna(from_model).fillna(tasks["task_id"]).to_numpy(str)
+    own, model, task = (tables["tasks"][name].astype(object) for name in ("family", "model", "task_id"))
+    result: Texts = own.fillna(model.map(family_of, na_action="ignore")).fillna(task).to_numpy(str)
     return result

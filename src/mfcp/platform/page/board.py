@@ -20,8 +20,8 @@ from mfcp.platform.releases.models import Models
 from mfcp.platform.service.champion import Champion
 from mfcp.platform.state.store import Store
 from mfcp.release.decision import Decision, decide, under
+from mfcp.release.evidence import Believed
 from mfcp.release.model import Release
-from mfcp.rules.base import Belief
 
 ROUNDS = 50  # shown, newest first
 _LOADED = 50  # newest rounds whose plans say how long a cluster is still busy
@@ -87,7 +87,7 @@ class Board:
         self.champion, self.store, self.models, self.given = champion, store, models, given
         self.time_limit = time_limit
         self._one, self._looked = Lock(), float("-inf")
-        self._believed: tuple[Any, Belief] | None = None
+        self._believed: tuple[Any, Believed] | None = None
         self._decided: tuple[Any, Decision] | None = None
         self._loaded: Release | None = None
 
@@ -169,14 +169,14 @@ class Board:
         if tables["tasks"].empty:
             raise UnknownNameError("no task is pending; choose the tasks of a round")
         return decide(release, tables, gamma=wish.gamma, price=wish.price, backlog=wish.backlog, clusters=online,
-                      time_limit=self.time_limit, belief=self._belief(release, tables))  # fmt: skip
+                      time_limit=self.time_limit, believed=self._beliefs(release, tables))  # fmt: skip
 
-    def _belief(self, release: Release, tables: Tables) -> Belief:
+    def _beliefs(self, release: Release, tables: Tables) -> Believed:
         """What the release believes, remembered until it or the tasks are other ones."""
         key = (release.version, tuple(tables["tasks"]["task_id"]))
         found = self._believed  # once: another thread may replace it
         if found is None or found[0] != key:
-            found = self._believed = key, release.predict(tables)
+            found = self._believed = key, release.believe(tables)
         return found[1]
 
     def try_out(self, wish: Wish) -> Trial:
