@@ -17,7 +17,7 @@ from flows.late import stand_in  # noqa: E402
 from mfcp.platform.deciding.outbox import deliver  # noqa: E402
 from mfcp.platform.deciding.rounds import match_round  # noqa: E402
 from mfcp.platform.releases.models import Models  # noqa: E402
-from mfcp.platform.state.home import home_folder, open_store, settings  # noqa: E402
+from mfcp.platform.state.home import home_folder, log_folder, open_store, settings  # noqa: E402
 from mfcp.platform.state.store import Store  # noqa: E402
 
 
@@ -37,8 +37,10 @@ def match(home: str = "", deliver_from: int = 25) -> dict[str, Any]:
     folder, logger = home_folder(home), get_run_logger()
     store = open_store(folder)
     models = Models(folder, store)
-    report = match_round(store, models, settings(folder).section("platform").match)
-    (logger.info if report.status in ("optimal", "feasible", "idle") else logger.warning)("%s", report)
+    report = match_round(store, models, settings(folder).section("platform").match, log_folder(folder))
+    if report.unread:
+        logger.warning("finished runs could not be read and did not count: %s", report.unread)
+    (logger.info if report.status in ("optimal", "feasible", "idle", "measuring") else logger.warning)("%s", report)
     if report.version != models.current():
         told = {"version": models.current() or "", "instead": report.version or ""}
         logger.warning("champion %(version)s is damaged; %(instead)s decides instead", told)

@@ -134,7 +134,7 @@ def test_runs_since_the_release_move_a_nomination_and_say_so(model, tasks, capsy
                "--explain", row["task_id"]) == 0  # fmt: skip
     text, answer = capsys.readouterr().out.rsplit("\n", 2)[:2]
     after = json.loads(answer)["tasks"]
-    assert f"observed: {row['task_id']} on {row['cluster_id']} → its time x" in text or after[2] != row
+    assert f"moved by {row['task_id']} on {row['cluster_id']}, time x" in text or after[2] != row
     assert [a for a, b in zip(after, before, strict=True) if a["task_id"] != row["task_id"] and a["seconds"] !=
             b["seconds"] and a["cluster_id"] == b["cluster_id"]] == []  # fmt: skip
 

@@ -108,8 +108,8 @@ def run(options: argparse.Namespace) -> None:
     )
     if options.explain is not None:
         print(_explanations(release, decision, [options.explain])[0].text)
-        for line in _moved(decision, options.explain):
-            print(line)
+        for mover in decision.movers()[decision.task_id.index(options.explain)]:
+            print(f"  moved by {mover}")
     worth = None if measuring is None else worth_measuring(release, tables, decision, measuring)
     if options.measure_out is not None:
         write_answer_sheet(options.measure_out, tables, worth or [])
@@ -210,12 +210,6 @@ def _measurements(worth: list[dict[str, Any]] | None) -> list[str]:
     ]
 
 
-def _moved(decision: Decision, task: str) -> list[str]:
-    """Which observed runs moved a task's time on its cluster, a line each."""
-    movers = decision.movers()[decision.task_id.index(task)]
-    return [f"  observed: {m.task_id} on {m.cluster_id} → its time x {m.factor:.3f}" for m in movers]
-
-
 def _rows(release: Release, decision: Decision) -> list[dict[str, Any]]:
     chosen = decision.chosen()
     why = [""] * len(decision.task_id)
@@ -235,7 +229,7 @@ def _rows(release: Release, decision: Decision) -> list[dict[str, Any]]:
 def _with_movers(text: str, movers: tuple[Mover, ...]) -> str:
     if not movers:
         return text
-    moved = ", ".join(f"{m.task_id} on {m.cluster_id} x {m.factor:.3f}" for m in movers)
+    moved = "; ".join(map(str, movers))
     return f"{text}; time moved by {moved}" if text else f"time moved by {moved}"
 
 

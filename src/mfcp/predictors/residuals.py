@@ -12,7 +12,7 @@ are its mean, its covariance comes from out-of-fold errors alone. Observed runs 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -63,8 +63,11 @@ class ObservedCells:
     @staticmethod
     def of(points: TaskPoints, cluster: Ints, residual: Floats, variance: Floats) -> ObservedCells:
         """From K' measurements; those of one task with the same features on one cluster become their weighted mean."""
-        keys = np.column_stack([_codes(points.task), cluster, _codes(points.Z)])
-        _, first, cell = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        features = [row.tobytes() for row in np.ascontiguousarray(points.Z)]
+        number: dict[tuple[str, int, bytes], int] = {}
+        keys = zip(points.task.tolist(), cluster.tolist(), features, strict=True)
+        cell = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
+        first = np.unique(cell, return_index=True)[1]
         precision = np.bincount(cell, 1 / variance, len(first))
         mean = np.bincount(cell, residual / variance, len(first)) / precision
         return ObservedCells(points.take(first), cluster[first], mean, 1 / precision)
@@ -186,13 +189,11 @@ class ResidualProcess:
                 np.arange(M)[None, :, None], observed.cluster[near][:, None, :], between[:, None, :],
                 np.take_along_axis(same, order, 1)[:, None, :],
             )  # fmt: skip  # (n', M, k)
-            among = distances(observed.points.Z[own], observed.points.Z[own])
-            cluster = observed.cluster[near]
-            names = observed.points.task[near]
+            among = np.stack([distances(Z, Z) for Z in observed.points.Z[near]])
+            cluster, names = observed.cluster[near], observed.points.task[near]
             inner = self._covariance(
-                cluster[:, :, None], cluster[:, None, :], among[order[:, :, None], order[:, None, :]],
-                names[:, :, None] == names[:, None, :],
-            )  # fmt: skip
+                cluster[:, :, None], cluster[:, None, :], among, names[:, :, None] == names[:, None, :]
+            )
             inner = inner + seen.variance.reshape(shape)[:, :, None] * np.eye(k)
             gain = np.linalg.solve(inner, to.swapaxes(1, 2)).swapaxes(1, 2)  # (n', M, k)
             each = gain * seen.residual.reshape(shape)[:, None, :]
@@ -208,11 +209,6 @@ class ResidualProcess:
         result: Floats = self.family[i, j] + self.near[i, j] * np.exp(-d / self.length) + self.task[i, j] * same
         return result
 
-    def on(self, clusters: list[int]) -> ResidualProcess:
-        """The process over some of the clusters."""
-        at = np.ix_(clusters, clusters)
-        return replace(self, family=self.family[at], near=self.near[at], task=self.task[at])
-
 
 def distances(Z: Floats, other: Floats) -> Floats:
     """(n, k) root mean square difference of features (n, d) and (k, d)."""
@@ -221,12 +217,6 @@ def distances(Z: Floats, other: Floats) -> Floats:
     square = np.where(square < 1e-12 * (1 + (Z**2).sum(1)[:, None]), 0.0, square)
     result: Floats = np.sqrt(square / max(Z.shape[1], 1))
     return result
-
-
-def _codes(rows: Texts | Floats) -> Ints:
-    """(K,) a number for each of K different names, or rows of numbers."""
-    codes: Ints = np.unique(rows, axis=0, return_inverse=True)[1].astype(np.int64)
-    return codes
 
 
 def _groups(group: Ints, most: int) -> Iterator[Ints]:

@@ -29,10 +29,24 @@ class Evidence:
     Attributes:
         cells: K measured cells, as the release's process of errors sees them.
         shown: identity of a task, as in `cells`, → a name that it ran under.
+        run_id: the runs behind them.
     """
 
     cells: ObservedCells
     shown: dict[str, str]
+    run_id: tuple[str, ...] = ()
+
+    def beside(self, other: Evidence) -> Evidence:
+        """Both together; a cell that both have counts twice, as two observations of it."""
+        mine, more = self.cells, other.cells
+        points = TaskPoints(
+            *(np.concatenate([getattr(own.points, name) for own in (mine, more)]) for name in ("task", "family", "Z"))
+        )
+        cells = ObservedCells(
+            points,
+            *(np.concatenate([getattr(own, n) for own in (mine, more)]) for n in ("cluster", "residual", "variance")),
+        )
+        return Evidence(cells, self.shown | other.shown, self.run_id + other.run_id)
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,9 @@ class Mover:
     task_id: str
     cluster_id: str
     factor: float
+
+    def __str__(self) -> str:
+        return f"{self.task_id} on {self.cluster_id}, time x {self.factor:.3f}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,11 @@ class Believed:
     evidence: Evidence | None
     points: TaskPoints
     cluster_id: tuple[str, ...]
+
+    @property
+    def observed(self) -> int:
+        """Cells of evidence that told of one of the tasks."""
+        return 0 if self.told is None else len(np.unique(np.concatenate(self.told.cells)))
 
     def movers(self, task: int, cluster: str) -> tuple[Mover, ...]:
         """The observed runs that moved the task's time on a cluster most, at most three, the first most."""

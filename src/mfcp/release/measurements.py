@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -70,7 +71,13 @@ class WorthMeasuring:
     takes_s: float
 
 
-def worth_measuring(release: Release, tables: Tables, decision: Decision, asked: Measuring) -> list[WorthMeasuring]:
+def worth_measuring(
+    release: Release,
+    tables: Tables,
+    decision: Decision,
+    asked: Measuring,
+    done: Collection[tuple[str, str]] = (),
+) -> list[WorthMeasuring]:
     """The measurements that are worth making, in order; cells that evidence has already are left alone.
 
     One that takes longer than what it saves is none, since the round waits for it; measurements on different clusters
@@ -81,6 +88,7 @@ def worth_measuring(release: Release, tables: Tables, decision: Decision, asked:
         tables: `tasks` of the round.
         decision: its plan as it is.
         asked: what may be measured.
+        done: tasks and clusters that are not to be asked for again.
     """
     at = [release.cluster_id.index(name) for name in decision.clusters]
     believed, belief = decision.believed, decision.belief
@@ -89,12 +97,13 @@ def worth_measuring(release: Release, tables: Tables, decision: Decision, asked:
     takes = asked.start_s + asked.steps * _step_seconds(
         belief.T[0], floats(tasks["batch_size"]), floats(tasks["samples"])
     )
+    tried = [[(task, name) in done for task in decision.task_id] for name in decision.clusters]
     chosen = measurements(
         belief,
         covariance,
         STEP_NOISE**2,
         price=decision.price,
-        open_cells=belief.allowed[0] & ~believed.measured()[at],
+        open_cells=belief.allowed[0] & ~believed.measured()[at] & ~np.array(tried, bool),
         cost=takes,
         worth=asked.worth,
     )

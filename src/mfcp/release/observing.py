@@ -95,6 +95,7 @@ def evidence_of(release: Release, tables: Tables, runs: pd.DataFrame) -> Evidenc
     return Evidence(
         ObservedCells.of(points, cluster, residual, noise[told] ** 2),
         {str(key): str(name) for key, name in zip(before.points.task, tasks["task_id"], strict=True)},
+        tuple(runs["run_id"][told].astype(str)) if "run_id" in runs else (),
     )
 
 

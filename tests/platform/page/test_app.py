@@ -1,12 +1,17 @@
 """The page over a real socket: what each page shows, and what it refuses."""
 
+import re
 from html import unescape
 
+import pandas as pd
 import pytest
+from platform_log import small_log
 from platform_served import listening
 
+from mfcp.platform.deciding.rounds import MatchSettings, match_round
 from mfcp.platform.page.app import create_app
 from mfcp.platform.page.board import Board
+from mfcp.platform.releases.models import Models
 from mfcp.platform.state.store import Store
 
 pytestmark = pytest.mark.xdist_group("page")  # one worker makes what they share
@@ -159,3 +164,23 @@ def test_a_release_alone_without_tasks_says_what_to_do(home):
     with listening(create_app(Board.of_release(home / "one", None))) as client:
         assert "mfcp ui --model DIR --tasks FILE" in shown(client, "/what-if")
         assert "Releases" not in shown(client, "/")
+
+
+def test_a_round_shows_what_was_measured_before_it_and_how_it_came_out(home, tmp_path):
+    store = Store(f"sqlite:///{tmp_path}/platform.db")
+    models = Models(tmp_path, store)
+    models.add(home / "one", {})
+    own = small_log(5, seed=5, start=3000)
+    store.submit({name: own[name] for name in ("tasks", "nodes", "edges")})
+    first, second = own["tasks"]["task_id"][:2]
+    cells = pd.DataFrame({"task_id": [first, second], "cluster_id": ["a", "b"], "steps": 5, "saves": 0.01,
+                          "saves_s": 9.0, "takes_s": 3.0})  # fmt: skip
+    assert store.ask(cells) == 2
+    assert store.answer(1, step_time_s=0.25)
+    assert store.answer(2, error="out of memory")
+    match_round(store, models, MatchSettings())
+    with listening(create_app(Board.of_platform(tmp_path, store))) as client:
+        text = shown(client, "/rounds/1")
+    assert "Measured before it was decided" in text
+    assert re.search(rf"{first}</th><td>a</td><td>9 s</td><td>3 s</td><td>0.25 s</td>", text)
+    assert re.search(rf"{second}</th><td>b</td><td>9 s</td><td>3 s</td><td>out of memory</td>", text)

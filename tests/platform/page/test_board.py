@@ -3,10 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from platform_log import CLUSTERS
+from platform_log import CLUSTERS, small_log
 
+from mfcp.data.log.tables import write_tables
 from mfcp.errors import DataError, SettingsError, UnknownNameError
+from mfcp.platform.deciding.rounds import MatchSettings, match_round
 from mfcp.platform.page.board import Board, Wish, still_busy
+from mfcp.platform.releases.models import Models
+from mfcp.platform.state.store import Store
 from mfcp.release.decision import decide
 
 pytestmark = pytest.mark.xdist_group("page")  # one worker makes what they share
@@ -131,3 +135,32 @@ def test_a_release_alone_is_tried_on_tasks_given(home, store):
     assert board.clusters() == []
     with pytest.raises(UnknownNameError, match="round 1"):
         board.round(1)
+
+
+def test_a_past_round_is_explained_with_the_runs_that_it_saw(home, tmp_path):
+    """Runs that ended later change the next plan, and not the reasons of the last."""
+    store = Store(f"sqlite:///{tmp_path}/platform.db")
+    models = Models(tmp_path, store)
+    models.add(home / "one", {})
+    log = tmp_path / "repo" / "data" / "log"
+    ran = small_log(12, seed=5, start=3000, runs=2)
+    early = ran["runs"].iloc[::2].reset_index(drop=True)
+    write_tables({**ran, "runs": early}, log)
+    names = [f"t{j}" for j in range(12)]
+    again = {"tasks": ran["tasks"].assign(task_id=names), "nodes": ran["nodes"], "edges": ran["edges"]}
+    store.submit(again)
+    match_round(store, models, MatchSettings(), log)
+    board = Board.of_platform(tmp_path, store)
+    board.refresh()
+    before = board.explained_then(1, "t3")
+    planned = store.assignments(round_id=1).set_index("task_id")["seconds"]["t3"]
+    assert next(o.seconds for o in before.options if o.chosen) == pytest.approx(planned)
+    tried = board.decide(Wish("1"))
+    slow = ran["runs"].assign(duration_s=ran["runs"]["duration_s"] * 3, run_id=ran["runs"]["run_id"] + "-late")
+    write_tables({**ran, "runs": pd.concat([early, slow], ignore_index=True)}, log)
+    assert board.explained_then(1, "t3") == before
+    other = Board.of_platform(tmp_path, store)
+    other.refresh()
+    assert other.decide(Wish("1")).makespan == pytest.approx(tried.makespan)
+    store.submit({**again, "tasks": again["tasks"].assign(task_id=[f"u{j}" for j in range(12)])})
+    assert other.decide(Wish("pending")).makespan > 1.2 * tried.makespan

@@ -82,6 +82,26 @@ def test_an_explanation_has_the_plan_and_the_case_for_it(client):
     assert one["text"].startswith("task502 → ")
 
 
+def test_runs_that_ended_move_predictions_nominations_and_say_so(client):
+    """A run of one of the tasks, and one of another task that comes along: both count, and nothing else moves."""
+    before = answer(client, "match", tasks=rows())["tasks"]
+    first, other = before[0], rows()[1] | {"task_id": "elsewhere"}
+    ran = {"task_id": first["task_id"], "cluster_id": first["cluster_id"], "duration_s": 2 * first["seconds"],
+           "status": "succeeded"}  # fmt: skip
+    told = answer(client, "explain", tasks=rows(), observed=[ran], only=[first["task_id"]])
+    moved = {task["task_id"]: task for task in told["tasks"]}[first["task_id"]]
+    if moved["cluster_id"] == first["cluster_id"]:
+        assert first["seconds"] < moved["seconds"] < 2 * first["seconds"]
+    assert moved["moved_by"][0]["task_id"] == first["task_id"]
+    assert f"moved by {first['task_id']} on {first['cluster_id']}, time x" in told["explanations"][0]["text"]
+    assert [task["moved_by"] for task in told["tasks"] if task["task_id"] != first["task_id"]] == [[]] * 5
+    seconds = answer(client, "predict", tasks=rows())["tasks"][0]["clusters"][0]["seconds"]
+    along = {"observed": [ran | {"task_id": "elsewhere"}], "observed_tasks": [other]}
+    assert answer(client, "predict", tasks=rows()[:1], **along)["tasks"][0]["clusters"][0]["seconds"] == seconds
+    same = answer(client, "predict", tasks=rows()[1:2], **along)["tasks"][0]["clusters"]
+    assert same != answer(client, "predict", tasks=rows()[1:2])["tasks"][0]["clusters"]
+
+
 def test_graphs_sent_along_and_graphs_of_the_store_are_the_same(client):
     stored = answer(client, "predict", tasks=rows())
     sent = answer(client, "predict", tasks=rows(), nodes=rows("nodes"), edges=rows("edges"))
@@ -115,6 +135,19 @@ WRONG = {
     "gamma": ({"tasks": [TASK], "gamma": 1.5}, "gamma"),
     "cluster": ({"tasks": [TASK], "clusters": ["z"]}, "clusters: unknown 'z'"),
     "engine": ({"tasks": [TASK], "engine": "magic"}, "magic"),
+    "run_of_nobody": (
+        {"tasks": [TASK], "observed": [{"task_id": "y", "cluster_id": "a", "status": "succeeded", "duration_s": 1}]},
+        "task 'y' is described nowhere",
+    ),
+    "run_elsewhere": (
+        {"tasks": [TASK], "observed": [{"task_id": "x", "cluster_id": "z", "status": "succeeded", "duration_s": 1}]},
+        "cluster 'z' is not known",
+    ),
+    "run_backwards": (
+        {"tasks": [TASK], "observed": [{"task_id": "x", "cluster_id": "a", "status": "succeeded", "duration_s": -1}]},
+        "observed.0.duration_s",
+    ),
+    "run_without_status": ({"tasks": [TASK], "observed": [{"task_id": "x", "cluster_id": "a"}]}, "observed.0.status"),
     "unknown_graph": ({"tasks": [TASK | {"graph_id": "none"}]}, "graph 'none'"),
     "cycle": (
         {
@@ -138,6 +171,8 @@ STATUS = {
     "cluster": 404,
     "unknown_graph": 404,
     "cycle": 409,
+    "run_of_nobody": 409,
+    "run_elsewhere": 409,
     "dangling": 409,
 }  # the schema cannot say it
 

@@ -16,7 +16,7 @@ from platform_simulated import CLUSTERS, SETTINGS, assign, assigned_runs, delive
 from mfcp.data.log.tables import read_tables
 from mfcp.errors import SettingsError
 from mfcp.platform.simulation.simulator import Simulator, main
-from mfcp.platform.simulation.world import number_of
+from mfcp.platform.simulation.world import HOUR, SimulatedRun, number_of
 
 pytestmark = pytest.mark.xdist_group("simulator")  # one worker makes what they share
 
@@ -59,6 +59,29 @@ def test_tasks_come_run_where_they_were_assigned_and_their_logs_return(home):
         assert (own["started_at"].iloc[1:].to_numpy() >= (ends.iloc[:-1] - pd.Timedelta(seconds=2)).to_numpy()).all()
     assert f"{submitted} tasks submitted" in simulator.status
     assert "day 1.67" in simulator.status
+
+
+def test_steps_that_a_round_asks_for_are_run_and_told(home):
+    """After the seconds that they take, once, whoever is killed meanwhile."""
+    store = store_of(home)
+    simulator = Simulator(home, store, SETTINGS)
+    while store.pending()["tasks"].empty:
+        simulator.step(0.1)
+    task = store.pending()["tasks"]["task_id"][0]
+    names = [name for name in CLUSTERS if name not in simulator.state["offline"]]
+    cells = {"task_id": task, "cluster_id": names, "steps": 5, "saves": 0.1, "saves_s": 50.0, "takes_s": 1.5 * HOUR}
+    assert store.ask(pd.DataFrame(cells)) == len(names)
+    simulator.step(0.2)
+    again = Simulator(home, store, SETTINGS)  # it was killed and started again
+    again.step(0.2)
+    assert len(store.measurements(open_only=True)) == len(names)
+    again.step(1.5)
+    told = store.measurements()
+    assert set(told["status"]) <= {"measured", "failed"}
+    logged = again.world.runs([SimulatedRun(task, name, 0, 0.0, 0.0) for name in names]).set_index("cluster_id")
+    for row in told[told["status"] == "measured"].to_dict("records"):
+        assert row["step_time_s"] == logged["step_time_s"][row["cluster_id"]]
+    assert again.state["measuring"] == {}
 
 
 def test_clusters_go_and_come_back(home):

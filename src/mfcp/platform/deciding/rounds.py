@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,9 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.data.log.tables import Tables
 from mfcp.errors import DataError
+from mfcp.platform.deciding.finished import all_observed, measured_steps
+from mfcp.platform.deciding.measuring import MeasureSettings, still_measuring
 from mfcp.platform.releases.models import Models
 from mfcp.platform.state.store import Note, Store
 from mfcp.release.decision import Decision, decide
+from mfcp.release.evidence import Evidence
 from mfcp.release.model import Release
 
 
@@ -25,6 +29,8 @@ class MatchSettings(BaseModel):
     gamma: float | None = Field(None, ge=0, le=1, description="least mean reliability; null takes the champion's")
     engine: str = Field("auto", description="auto for the champion's rule, else an engine of mfcp solve")
     time_limit: float = Field(2.0, gt=0, description="seconds for the bound, or the engine")
+    measure: MeasureSettings = MeasureSettings()
+    observes: bool = Field(True, description="count finished runs that the champion has not learned as evidence")
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,8 @@ class RoundReport:
 
     Attributes:
         status: of the plan ("optimal", "feasible", "short"), or why there is none: "idle" without pending tasks,
-            "no_champion", "no_cluster" while all that the champion knows are offline.
+            "no_champion", "no_cluster" while all that the champion knows are offline, "measuring" while a few steps
+            are run that are worth waiting for.
         round_id: None without a plan.
         version: of the champion.
         tasks: how many were assigned.
@@ -43,6 +50,9 @@ class RoundReport:
         gap, mean_reliability, gamma: of the plan.
         took_s: seconds from the first read to the last write.
         log: what the champion learned from, in words.
+        observed: cells of finished runs beyond that which the plan rests on.
+        measuring: cells that the round waits for.
+        unread: why these could not be read; the plan rests on the champion alone then.
     """
 
     status: str
@@ -58,16 +68,25 @@ class RoundReport:
     gamma: float | None = None
     took_s: float = 0.0
     log: str = ""
+    observed: int = 0
+    measuring: int = 0
+    unread: str = ""
 
     def __str__(self) -> str:
         if self.round_id is None:
-            return f"no round ({self.status}), {self.waiting} tasks wait"
+            what = f"{self.status} {self.measuring} cells" if self.measuring else self.status
+            return f"no round ({what}), {self.waiting} tasks wait"
         gap = "no bound" if self.gap is None else f"gap {self.gap:.2%}"
         return (
-            f"round {self.round_id}: {self.tasks} tasks by release {self.version} ({self.log}), {self.status}, "
+            f"round {self.round_id}: {self.tasks} tasks by release {self.version} ({self.log}{self._since}), "
+            f"{self.status}, "
             f"makespan {self.makespan:.1f} s ({gap}), {self._reliability}, "
             f"{self.waiting} wait, {self.took_s:.2f} s"
         )
+
+    @property
+    def _since(self) -> str:
+        return f" and {self.observed} finished runs since" if self.observed else ""
 
     @property
     def _reliability(self) -> str:
@@ -76,10 +95,17 @@ class RoundReport:
         return f"reliability {self.mean_reliability:.4f} (gamma {self.gamma:.4f})"
 
 
-def match_round(store: Store, models: Models, settings: MatchSettings) -> RoundReport:
+def match_round(store: Store, models: Models, settings: MatchSettings, log: Path | None = None) -> RoundReport:
     """Assign what is pending, each task once: a round that lost a task to another process is tried with the rest.
 
-    A task that cannot be predicted would stop every round: it is set aside with the reason and an event.
+    A task that cannot be predicted would stop every round: it is set aside with the reason and an event. Finished runs
+    that the champion has not learned count as evidence; where they cannot be read, it decides without.
+
+    Args:
+        store: the platform's state.
+        models: its releases.
+        settings: what a round takes.
+        log: folder of its log.
 
     Raises:
         MfcpError: the database is out of reach, or no champion is whole.
@@ -94,14 +120,19 @@ def match_round(store: Store, models: Models, settings: MatchSettings) -> RoundR
             report = RoundReport(status, version=release.version if release else None)
             break
         try:
+            evidence, unread = _observed(store, release, tables, log if settings.observes else None)
             decision = decide(
                 release,
                 tables,
+                evidence=evidence,
                 gamma=settings.gamma,
                 clusters=online,
                 engine=settings.engine,
                 time_limit=settings.time_limit,
             )
+            if open_cells := still_measuring(store, release, tables, decision, settings.measure):
+                report = RoundReport("measuring", version=release.version, measuring=open_cells)
+                break
         except DataError:
             reasons = unpredictable(release, tables)
             if not reasons:
@@ -111,10 +142,25 @@ def match_round(store: Store, models: Models, settings: MatchSettings) -> RoundR
             continue
         if (number := store.assign(*_rows(decision))) is not None:
             told = _log_in_words(decision)
-            report = RoundReport(round_id=number, tasks=len(decision.task_id), log=told, **_facts(decision))
+            report = RoundReport(
+                round_id=number,
+                tasks=len(decision.task_id),
+                log=told,
+                observed=decision.believed.observed,
+                unread=unread,
+                **_facts(decision),
+            )
             break
     waiting = store.counts()["queue"]
     return replace(report, waiting=waiting, set_aside=aside, took_s=time.perf_counter() - begin)
+
+
+def _observed(store: Store, release: Release, tables: Tables, log: Path | None) -> tuple[Evidence | None, str]:
+    """What was observed and the release has not learned; why finished runs cannot be read, where they cannot."""
+    try:
+        return all_observed(store, log, release, tables), ""
+    except (DataError, OSError) as error:
+        return measured_steps(store, release, tables), str(error)
 
 
 def _facts(decision: Decision) -> dict[str, Any]:
@@ -136,6 +182,11 @@ def _rows(decision: Decision) -> tuple[dict[str, Any], pd.DataFrame, list[Note]]
     tracked = ("tasks", "makespan", "gap", "mean_reliability", "took_s")
     notes = [Note(f"round.{name}", facts[name]) for name in tracked if facts[name] is not None]
     data = {**decision.data, "not_measured": decision.provenance["not_measured"]}
+    if decision.believed.observed:
+        notes.append(Note("round.observed", float(decision.believed.observed)))
+        movers = zip(decision.task_id, decision.movers(), strict=True)
+        data["moved_by"] = {task: [str(mover) for mover in own] for task, own in movers if own}
+        data["observed"] = list(decision.believed.evidence.run_id) if decision.believed.evidence else []
     return {**facts, "data": data, "rule": decision.rule}, plan.astype(object).where(plan.notna(), None), notes
 
 

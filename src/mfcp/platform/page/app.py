@@ -125,7 +125,14 @@ class Pages:
         known = {name: None if row[name] != row[name] else row[name] for name in names}
         chart = draw(lanes, list(planned["task_id"]), list(planned["cluster_id"]), seconds, bound=known["lower_bound"])
         told = words.plan(row["status"], row["makespan"], row["gap"], known["mean_reliability"], known["gamma"])
-        return {"row": row, "chart": chart, "told": told, "assignments": planned.to_dict("records")}
+        measured = self.board.measured(planned)
+        return {
+            "row": row,
+            "chart": chart,
+            "told": told,
+            "assignments": planned.to_dict("records"),
+            "measured": measured,
+        }
 
     def what_if(self, request: Request) -> Response:
         """Controls, and the plan under them."""
@@ -155,16 +162,19 @@ class Pages:
     def task(self, request: Request) -> Response:
         """Why a task goes where it goes under the wish."""
         wish = self._wish(request.query_params, next(iter(self.board.sources()), ""))
-        told = self.board.explained(self.board.decide(wish), request.query_params.get("task", ""))
-        back = f"/what-if?{_query(request)}"
-        return self._page("task", request, told=told, why=words.why(told), back=back, of="the plan under these wishes")
+        decision = self.board.decide(wish)
+        told = self.board.explained(decision, request.query_params.get("task", ""))
+        moved = decision.movers()[decision.task_id.index(told.task_id)]
+        back, of = f"/what-if?{_query(request)}", "the plan under these wishes"
+        return self._page("task", request, told=told, why=words.why(told), moved=moved, back=back, of=of)
 
     def task_then(self, request: Request) -> Response:
         """Why a task of a past round went where it went."""
         number = request.path_params["number"]
         told = self.board.explained_then(number, request.query_params.get("task", ""))
-        back = f"/rounds/{number}"
-        return self._page("task", request, told=told, why=words.why(told), back=back, of=f"round {number}")
+        moved = self.board.round(number)[0]["data"].get("moved_by", {}).get(told.task_id, [])
+        back, of = f"/rounds/{number}", f"round {number}"
+        return self._page("task", request, told=told, why=words.why(told), moved=moved, back=back, of=of)
 
     def clusters(self, request: Request) -> Response:
         """Which take tasks, how busy they are, how predictions of them do."""

@@ -15,12 +15,14 @@ import pandas as pd
 from mfcp.data.log.tables import Tables
 from mfcp.errors import DataError, UnknownNameError
 from mfcp.platform.deciding.explaining import Explanation, explain
+from mfcp.platform.deciding.finished import all_observed
 from mfcp.platform.page.charts import Chart, draw
 from mfcp.platform.releases.models import Models
 from mfcp.platform.service.champion import Champion
+from mfcp.platform.state.home import log_folder
 from mfcp.platform.state.store import Store
 from mfcp.release.decision import Decision, decide, under
-from mfcp.release.evidence import Believed
+from mfcp.release.evidence import Believed, Evidence
 from mfcp.release.model import Release
 
 ROUNDS = 50  # shown, newest first
@@ -72,6 +74,7 @@ class Board:
         champion: the release that decides.
         store, models: of the platform; None for a single release.
         given: tasks to try, where there is no platform.
+        log: folder of a platform's log, whose finished runs count as they do in its rounds.
         time_limit: seconds for a bound.
     """
 
@@ -82,9 +85,10 @@ class Board:
         store: Store | None = None,
         models: Models | None = None,
         given: Tables | None = None,
+        log: Path | None = None,
         time_limit: float = 2.0,
     ) -> None:
-        self.champion, self.store, self.models, self.given = champion, store, models, given
+        self.champion, self.store, self.models, self.given, self.log = champion, store, models, given, log
         self.time_limit = time_limit
         self._one, self._looked = Lock(), float("-inf")
         self._believed: tuple[Any, Believed] | None = None
@@ -95,7 +99,7 @@ class Board:
     def of_platform(home: Path, store: Store) -> Board:
         """A platform's."""
         champion = Champion.of_platform(home, store, graphs=10_000)
-        return Board(champion, store=store, models=Models(home, store))
+        return Board(champion, store=store, models=Models(home, store), log=log_folder(home))
 
     @staticmethod
     def of_release(folder: Path, given: Tables | None) -> Board:
@@ -169,15 +173,25 @@ class Board:
         if tables["tasks"].empty:
             raise UnknownNameError("no task is pending; choose the tasks of a round")
         return decide(release, tables, gamma=wish.gamma, price=wish.price, backlog=wish.backlog, clusters=online,
-                      time_limit=self.time_limit, believed=self._beliefs(release, tables))  # fmt: skip
+                      time_limit=self.time_limit, believed=self._beliefs(release, wish.source, tables))  # fmt: skip
 
-    def _beliefs(self, release: Release, tables: Tables) -> Believed:
+    def _beliefs(self, release: Release, source: str, tables: Tables) -> Believed:
         """What the release believes, remembered until it or the tasks are other ones."""
-        key = (release.version, tuple(tables["tasks"]["task_id"]))
+        key = (release.version, source, tuple(tables["tasks"]["task_id"]))
         found = self._believed  # once: another thread may replace it
         if found is None or found[0] != key:
-            found = self._believed = key, release.believe(tables)
+            seen = self.round(int(source))[0]["data"].get("observed", []) if source.isdecimal() else None
+            found = self._believed = key, release.believe(tables, self._observed(release, tables, seen))
         return found[1]
+
+    def _observed(self, release: Release, tables: Tables, only: list[str] | None) -> Evidence | None:
+        """The finished runs that count in the next round, or those that counted in a past one."""
+        if self.store is None or only == []:
+            return None
+        try:
+            return all_observed(self.store, self.log, release, tables, only)
+        except (DataError, OSError):  # a round goes on without them, too
+            return None
 
     def try_out(self, wish: Wish) -> Trial:
         """A wish and what it changes; see `decide`."""
@@ -224,10 +238,16 @@ class Board:
         row = {str(name): value for name, value in rows.iloc[0].to_dict().items()}
         return row, self.store.assignments(round_id=number)
 
+    def measured(self, planned: pd.DataFrame) -> list[dict[str, Any]]:
+        """The steps that were asked for before a round was decided, in order."""
+        rows = [] if self.store is None else self.store.measurements(list(planned["task_id"])).to_dict("records")
+        return [{str(name): value for name, value in row.items()} for row in rows]
+
     def explained_then(self, number: int, task: str) -> Explanation:
         """Why a task of a past round went where it went, by the release that decided then.
 
-        What that release believes is computed again. It is the same, but for clusters that were offline at the time.
+        What that release believes is computed again, with the finished runs that it saw then. It is the same, but for
+        clusters that were offline at the time.
 
         Raises:
             MfcpError: no such round or task, or its release is no longer whole.
@@ -237,7 +257,8 @@ class Board:
         assert self.store is not None
         tables = self.store.tables(list(planned["task_id"]))
         gamma = None if pd.isna(row["gamma"]) else float(row["gamma"])
-        belief = under(release.predict(tables), release.cluster_id, gamma, {})
+        observed = self._observed(release, tables, row["data"].get("observed", []))
+        belief = under(release.predict(tables, observed), release.cluster_id, gamma, {})
         place = {name: i for i, name in enumerate(release.cluster_id)}
         names = tuple(tables["tasks"]["task_id"].astype(str))
         where = dict(zip(planned["task_id"], planned["cluster_id"], strict=True))

@@ -11,7 +11,7 @@ import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, with_config
 from typing_extensions import TypedDict
 
-from mfcp.data.log.schema import EDGES, NODES, SCHEMA, TASKS, Table
+from mfcp.data.log.schema import EDGES, NODES, RUNS, SCHEMA, TASKS, Table
 from mfcp.data.log.tables import Tables
 from mfcp.errors import DataError, InfeasibleError, MfcpError, SettingsError, UnknownNameError
 from mfcp.matching.engines.base import Engine
@@ -19,6 +19,9 @@ from mfcp.platform.deciding.explaining import explain
 from mfcp.platform.service.champion import Champion
 from mfcp.registry import import_members
 from mfcp.release.decision import Decision, decide, intervals
+from mfcp.release.evidence import Evidence
+from mfcp.release.model import Release
+from mfcp.release.observing import evidence_of
 
 _LONGEST = 1000  # characters of a text
 
@@ -49,12 +52,14 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class Asked(BaseModel):
-    """Base of what can be asked: tasks, and the graphs that the service does not know."""
+    """Base of what can be asked: tasks, the graphs that the service does not know, and runs that it has not learned."""
 
     model_config = ConfigDict(extra="forbid")
     tasks: list[Any]
     nodes: list[Any] = []
     edges: list[Any] = []
+    observed: list[Any] = []
+    observed_tasks: list[Any] = []
 
     def tables(self) -> Tables:
         """The rows as tables of the log schema; they were checked, so plain columns do.
@@ -62,12 +67,29 @@ class Asked(BaseModel):
         Raises:
             DataError: two tasks of one name.
         """
-        names = [row["task_id"] for row in self.tasks]
-        if len(set(names)) < len(names):
-            twice = next(name for k, name in enumerate(names) if name in names[:k])
-            raise DataError(f"task_id '{twice}' occurs twice; name every task once")
+        _refuse_twice(self.tasks)
         given = ((TASKS, self.tasks), (NODES, self.nodes), (EDGES, self.edges))
         return {table.name: _table(table, rows) for table, rows in given if rows}
+
+    def evidence(self, release: Release) -> Evidence | None:
+        """What was observed, as the release sees it; None where nothing was.
+
+        Raises:
+            DataError: an observed task that is described nowhere or twice, or a cluster that the release does not know.
+        """
+        if not self.observed:
+            return None
+        _refuse_twice(self.observed_tasks)
+        named = {row["task_id"] for row in self.tasks}
+        rows = [*self.tasks, *(row for row in self.observed_tasks if row["task_id"] not in named)]
+        return evidence_of(release, {**self.tables(), TASKS.name: _table(TASKS, rows)}, _table(RUNS, self.observed))
+
+
+def _refuse_twice(rows: list[Any]) -> None:
+    names = [row["task_id"] for row in rows]
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise DataError(f"task_id '{twice}' occurs twice; name every task once")
 
 
 class AskedMatch(Asked):
@@ -96,6 +118,11 @@ def asked_models(tasks: int, operators: int) -> tuple[type[Asked], type[AskedMat
     fields: dict[str, Any] = {"tasks": (rows["tasks"], Field(min_length=1, max_length=tasks))}
     for name in ("nodes", "edges"):
         fields[name] = (rows[name], Field(default=[], max_length=operators, description=SCHEMA[name].meaning))
+    runs = GenericAlias(list, (_row(RUNS, optional="run_id"),))
+    told = "runs that ended since the release was made, of these tasks or others: predictions follow them"
+    fields["observed"] = (runs, Field(default=[], max_length=tasks, description=told))
+    told = "tasks of `observed` that are neither among `tasks` nor in the release's log"
+    fields["observed_tasks"] = (rows["tasks"], Field(default=[], max_length=tasks, description=told))
     made: list[Any] = []
     for name, base, example in (
         ("Predict", Asked, _EXAMPLE),
@@ -110,22 +137,23 @@ def asked_models(tasks: int, operators: int) -> tuple[type[Asked], type[AskedMat
     return made[0], made[1], made[2]
 
 
-def _row(table: Table) -> Any:
+def _row(table: Table, optional: str = "") -> Any:
     """A row of a table, as a dictionary: models take three times as long to read and twice the memory.
 
     Columns that the schema does not know are ignored, as everywhere.
     """
     fields: dict[str, Any] = {}
     for column in table.columns:
+        may_lack = column.nullable or column.name == optional
         told = Field(description=f"{column.meaning}{f', {column.unit}' if column.unit else ''}")
         kind = _TYPES[column.kind]
         if column.kind == "text":
             shape = {"pattern": f"^({'|'.join(column.values)})$"} if column.values else {"max_length": _LONGEST}
-            kind = Annotated[kind, Field(min_length=None if column.nullable else 1, **shape)]
+            kind = Annotated[kind, Field(min_length=None if may_lack else 1, **shape)]
         elif column.low is not None:
             kind = _number(kind, **{"gt" if column.above else "ge": column.low, "le": column.high})
-        kind = Annotated[kind | None if column.nullable else kind, told]
-        fields[column.name] = NotRequired[kind] if column.nullable else kind
+        kind = Annotated[kind | None if may_lack else kind, told]
+        fields[column.name] = NotRequired[kind] if may_lack else kind
     ignoring = with_config(ConfigDict(extra="ignore"))
     return ignoring(TypedDict(f"{table.name.capitalize()}Row", fields))  # type: ignore[operator]
 
@@ -156,7 +184,8 @@ class Answers:
     def predict(self, asked: Asked) -> bytes:
         """Time and reliability of every task on every cluster, with 95 % intervals."""
         release, tables = self.champion.release, asked.tables()
-        numbers = {name: _plain(values[0].T) for name, values in intervals(release.predict(tables)).items()}
+        belief = release.predict(tables, asked.evidence(release))
+        numbers = {name: _plain(values[0].T) for name, values in intervals(belief).items()}
         answer = {
             **release.provenance(tables),
             "tasks": [
@@ -188,8 +217,13 @@ class Answers:
             tasks=asked.only,
         )
         prices = {"cluster": told[0].prices.cluster, "reliability": told[0].prices.reliability}
+        moved = dict(zip(decision.task_id, decision.movers(), strict=True))
         explained = [
-            {"task_id": one.task_id, "options": [vars(option) for option in one.options], "text": one.text}
+            {
+                "task_id": one.task_id,
+                "options": [vars(option) for option in one.options],
+                "text": "\n".join([one.text, *(f"  moved by {mover}" for mover in moved[one.task_id])]),
+            }
             for one in told
         ]
         return _bytes(_plan(decision, offline) | {"prices": prices, "explanations": explained})
@@ -209,6 +243,7 @@ class Answers:
             clusters=at_hand,
             engine=asked.engine,
             time_limit=self.time_limit,
+            evidence=asked.evidence(release),
         )
         return decision, sorted(offline & set(release.cluster_id))
 
@@ -219,8 +254,12 @@ def _plan(decision: Decision, offline: list[str]) -> dict[str, Any]:
         **decision.summary(),
         "offline": offline,
         "tasks": [
-            {"task_id": task, "cluster_id": cluster} | {name: values[j] for name, values in numbers.items()}
-            for j, (task, cluster) in enumerate(zip(decision.task_id, decision.cluster_id, strict=True))
+            {"task_id": task, "cluster_id": cluster}
+            | {name: values[j] for name, values in numbers.items()}
+            | {"moved_by": [vars(mover) for mover in movers]}
+            for j, (task, cluster, movers) in enumerate(
+                zip(decision.task_id, decision.cluster_id, decision.movers(), strict=True)
+            )
         ],
     }
 

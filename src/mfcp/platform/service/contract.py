@@ -60,10 +60,19 @@ class PredictAnswer(Provenance):
     tasks: list[TaskPrediction]
 
 
+class MovedBy(_Answer):
+    """An observed run that moved a predicted time."""
+
+    task_id: str
+    cluster_id: str
+    factor: float = Field(description="by which it changes the time")
+
+
 class Nomination(ClusterPrediction):
     """The cluster that is named for a task."""
 
     task_id: str
+    moved_by: list[MovedBy] = Field(description="the observed runs that moved its time most, at most three")
 
 
 class MatchAnswer(Provenance):

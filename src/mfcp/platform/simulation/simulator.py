@@ -82,6 +82,7 @@ class Simulator:
             self.store.set_online({cluster: cluster not in offline for cluster in self.world.clusters})
             state["offline"] = offline
         self._start()
+        self._measure()
         if state["clock"] >= state["delivery"]:
             running = [SimulatedRun(*run) for run in state["running"]]
             state["outgoing"] = [astuple(run) for run in running if run.end <= state["clock"]]
@@ -136,6 +137,28 @@ class Simulator:
             back = {task for task, end in done.items() if end == 0.0}  # logs of these have been delivered
             state["running"] += [(task, cluster, attempt, *each) for task, each in times.items() if task not in back]
         state["round"] = max([state["round"], *new["round_id"].tolist()])
+
+    def _measure(self) -> None:
+        """Steps that rounds ask for are run when they are asked for; an answer is given once, whoever was killed."""
+        state = self.state
+        ends = state.setdefault("measuring", {})
+        for row in self.store.measurements(open_only=True).to_dict("records"):
+            number, cluster = str(row["id"]), row["cluster_id"]
+            if number_of(row["task_id"]) < 0:
+                continue
+            end = ends.setdefault(number, state["clock"] + row["takes_s"])
+            if cluster in state["offline"]:
+                self.store.answer(row["id"], error=f"{cluster} is offline")
+            elif state["clock"] >= end:
+                run = self.world.runs([SimulatedRun(row["task_id"], cluster, 0, state["clock"], state["clock"])]).iloc[
+                    0
+                ]
+                known = run["step_time_s"] == run["step_time_s"]
+                told = {"step_time_s": float(run["step_time_s"])} if known else {"error": str(run["status"])}
+                self.store.answer(row["id"], **told)
+            else:
+                continue
+            del ends[number]
 
     def _durations(self, cluster: str, tasks: list[str], begin: Floats) -> Floats:
         """(k,) seconds of tasks that start on a cluster at these moments."""

@@ -40,6 +40,11 @@ def open_store(home: Path, *, wait_s: float = 120.0) -> Store:
     return Store(url, wait_s=wait_s, make=not (home / "repo").exists())
 
 
+def log_folder(home: Path) -> Path:
+    """The platform's log, in its own clone; not there before the first delivery."""
+    return home / "repo" / "data" / "log"
+
+
 def settings(home: Path) -> Settings:
     """params.yaml of the platform's own clone, `repo`.
 

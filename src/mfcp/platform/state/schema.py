@@ -9,7 +9,7 @@ import sqlalchemy as sa
 METADATA = sa.MetaData()
 
 
-def _table(name: str, *columns: sa.Column[Any]) -> sa.Table:
+def _table(name: str, *columns: sa.Column[Any] | sa.UniqueConstraint) -> sa.Table:
     return sa.Table(name, METADATA, *columns, sqlite_autoincrement=True)  # an id is never given out twice
 
 
@@ -61,6 +61,21 @@ assignments = _table(
     sa.Column("round_id", sa.ForeignKey("rounds.round_id"), nullable=False, index=True),
     _text("cluster_id", nullable=False),
     *(_real(name) for name in INTERVALS),
+)
+measurements = _table(
+    "measurements",
+    _id(),
+    sa.Column("task_id", sa.ForeignKey("tasks.task_id"), nullable=False, index=True),
+    _text("cluster_id", nullable=False),
+    sa.Column("steps", sa.Integer, nullable=False),
+    _real("asked_at"),
+    *(_real(name) for name in ("saves", "saves_s", "takes_s")),  # makespans; seconds
+    _text("status", nullable=False),  # asked, measured, failed
+    _real("answered_at"),
+    _real("step_time_s"),
+    sa.Column("batch_size", sa.Integer),
+    _text("error"),
+    sa.UniqueConstraint("task_id", "cluster_id"),  # a cell is asked for once
 )
 models = _table(
     "models",

@@ -27,6 +27,7 @@ from mfcp.platform.state.schema import (
     clusters,
     deliveries,
     graphs,
+    measurements,
     models,
     outbox,
     queue,
@@ -148,6 +149,61 @@ class Store:
             return self._database.write(work)
         except IntegrityError:
             return None
+
+    def ask(self, cells: pd.DataFrame) -> int:
+        """Ask for measurements of pending tasks, each cell once; how many are new.
+
+        Args:
+            cells: `task_id`, `cluster_id`, `steps`, and what each `saves` (makespans), `saves_s` and `takes_s`.
+        """
+        rows = [{str(k): v for k, v in row.items()} for row in cells.to_dict("records")]
+
+        def work(connection: sa.Connection) -> int:
+            waits = sa.select(tasks.c.task_id).join(queue, queue.c.id == tasks.c.id)
+            wanted = waits.where(tasks.c.task_id.in_([row["task_id"] for row in rows]))
+            here = {name for (name,) in connection.execute(wanted)}
+            mine = [row for row in rows if row["task_id"] in here]
+            told = [{**_finite(row), "asked_at": time.time(), "status": "asked"} for row in mine]
+            new = self._database.insert_absent(connection, measurements, told)
+            _post(connection, [_of_cell("measure.saves_s", row["saves_s"], row) for row in mine] if new else [])
+            return new
+
+        return self._database.write(work)
+
+    def answer(
+        self, number: int, *, step_time_s: float | None = None, batch_size: int | None = None, error: str | None = None
+    ) -> bool:
+        """Say how a measurement came out; False where it was said before.
+
+        Args:
+            number: its id.
+            step_time_s: seconds of a step; None where it failed.
+            batch_size: samples of a step; None where it was the task's own.
+            error: why it failed.
+        """
+        told = {"step_time_s": step_time_s, "batch_size": batch_size, "error": error, "answered_at": time.time()}
+        told["status"] = "failed" if step_time_s is None else "measured"
+
+        def work(connection: sa.Connection) -> bool:
+            own = (measurements.c.id == number) & (measurements.c.status == "asked")
+            if not connection.execute(sa.update(measurements).where(own).values(**told)).rowcount:
+                return False
+            row = connection.execute(sa.select(measurements).where(measurements.c.id == number)).mappings().one()
+            _post(connection, [_of_cell("measure.step_time_s", step_time_s, dict(row))])
+            return True
+
+        return self._database.write(work)
+
+    def measurements(self, task_ids: Sequence[str] | None = None, *, open_only: bool = False) -> pd.DataFrame:
+        """Measurements of these tasks, or all, in order; those that still wait for an answer of pending tasks."""
+        query = sa.select(measurements).order_by(measurements.c.id)
+        if open_only:
+            waits = sa.select(tasks.c.task_id).join(queue, queue.c.id == tasks.c.id)
+            query = query.where((measurements.c.status == "asked") & measurements.c.task_id.in_(waits))
+        if task_ids is None:
+            return self._frame(query)
+        parts = [self._frame(query.where(measurements.c.task_id.in_(part))) for part in _parts(list(task_ids))]
+        return pd.concat(parts, ignore_index=True) if parts else self._frame(query.where(sa.false()))
 
     def set_aside(self, reasons: Mapping[str, str]) -> None:
         """Take pending tasks that cannot be matched out of the queue, each with its reason and an event."""
@@ -295,6 +351,10 @@ class Store:
     def _frame(self, query: sa.Select[Any]) -> pd.DataFrame:
         (rows,) = self._database.read(query)
         return pd.DataFrame([dict(row) for row in rows], columns=[column.name for column in query.selected_columns])
+
+
+def _of_cell(name: str, value: float | None, row: Row) -> Note:
+    return Note(name, value, content={key: row[key] for key in ("task_id", "cluster_id")})
 
 
 def _post(connection: sa.Connection, notes: Sequence[Note]) -> None:
