@@ -21,6 +21,7 @@ from pathlib import Path
 import pandas as pd
 from evidence_page import write_page
 from evidence_rounds import Way, play
+from evidence_training import retrained, without_a_tenth
 from tuning import TuningLog
 
 from mfcp.errors import DataError, guarded
@@ -32,7 +33,7 @@ from mfcp.study.setting import Setting
 
 LOGS = ("default", "timm", "gavel")
 DRAWS, SEEDS, SETTINGS = 3, 3, 2
-USED, FIRST_DRAW = 20, 20  # settings that the study has; its draws of test families are below
+USED, FIRST_DRAW = 20, 30  # settings that the study has; draws of test families below were looked at
 ROUNDS, LARGE = 200, {20: 40, 50: 20}  # rounds a seed; tasks of a large round → rounds
 BASE = "mfcp_x"
 
@@ -73,7 +74,7 @@ class FreshLog(TuningLog):
     def __init__(self, data: Path | None, draw: int) -> None:
         super().__init__(data, (0,))
         fresh = {
-            "seeds": tuple(range(2000, 2000 + SEEDS)),
+            "seeds": tuple(range(3000, 3000 + SEEDS)),
             "tests_on": "held_out",
             "draw": FIRST_DRAW + draw,
             "settings_after": USED + SETTINGS * draw,
@@ -112,6 +113,18 @@ def rows(log: FreshLog) -> Iterable[pd.DataFrame]:
             print(setting.name, tasks, flush=True)
 
 
+def trainings(log: FreshLog) -> Iterable[pd.DataFrame]:
+    """The same runs as evidence and learned from, and what a tenth of the groups to learn from is worth."""
+    for setting in log.each(log.usual):
+        trained = log.trained(setting)
+        reference = Reference.of(setting, ROUNDS)
+        yield retrained(setting, trained, reference, log.trained, Way().noise).assign(part="same runs", runs=0)
+        fewer, runs = without_a_tenth(setting)
+        for name, model in ((BASE, trained), ("a tenth less to learn from", log.trained(fewer))):
+            yield play(model, setting, reference, Way()).assign(method=name, part="tenth", runs=runs)
+        print(setting.name, "trained", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with timm and gavel in the log schema")
@@ -131,8 +144,10 @@ def main() -> None:
             if target.exists() or options.only not in (None, target.stem):
                 continue
             log = FreshLog(None if name == "default" else options.data / name, draw)
-            with replacing(target) as path:
-                pd.concat(rows(log), ignore_index=True).assign(log=name, draw=target.stem).to_parquet(path, index=False)
+            for made, part in ((trainings, target.with_name(f"trained-{target.name}")), (rows, target)):
+                table = pd.concat(made(log), ignore_index=True).assign(log=name, draw=target.stem)
+                with replacing(part) as path:
+                    table.to_parquet(path, index=False)
     write_page(options.out)
 
 

@@ -10,8 +10,9 @@ from toy import toy_setting
 
 from mfcp.errors import DataError
 from mfcp.evaluation.metrics import Reference, round_metrics
-from mfcp.methods.base import Method, Trained
+from mfcp.methods.base import Method, Trained, points_of
 from mfcp.methods.pretrain import pretrain
+from mfcp.predictors.residuals import ObservedCells
 
 NO_BETTER = {"task_agnostic": "TAM tells no task from another"} | dict.fromkeys(
     ("as_printed", "two_stage_rounded", "two_stage_rounded_upper_bound"),
@@ -75,6 +76,32 @@ class TestContract:
         for model, own in zip(models, before, strict=True):
             for key, value in model.state_dict().items():
                 torch.testing.assert_close(value, own[key], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("label", ["ensemble", "corrected", "two_stage_expected_cost"])
+def test_what_errors_have_in_common_survives_the_disk_and_moves_only_relatives(setting, trained, label, tmp_path):
+    """Nothing observed changes no bit; a run that took twice as long moves its task, and its family at most."""
+    model = trained[label]
+    model.save(tmp_path, "m", setting)
+    read = Trained.load(tmp_path, "m")
+    assert len(read.errors) == len(model.errors) == (0 if label == "two_stage_expected_cost" else len(setting.seeds))
+    for s in range(len(setting.seeds)):
+        assert np.array_equal(read.process(s).total, model.process(s).total)
+    rounds = setting.rounds("test", 40)
+    before = model.beliefs(setting, rounds)
+    points = points_of(setting, 0)
+    none = ObservedCells(points.take(np.zeros(0, np.int64)), *(np.zeros(0, kind) for kind in (np.int64, float, float)))
+    for one, two in zip(model.beliefs(setting, rounds, [none, none]), before, strict=True):
+        assert np.array_equal(one.T, two.T)
+        assert np.array_equal(one.own_sd, two.own_sd)
+    task = int(rounds[0, 0, 0])
+    slow = ObservedCells(points.take(np.array([task])), np.array([1]), np.array([np.log(2)]), np.array([0.05**2]))
+    after = read.beliefs(setting, rounds, [slow, none])
+    assert np.array_equal(after[1].T, before[1].T)
+    own, kin = rounds[0] == task, setting.family[rounds[0]] == setting.family[task]
+    factor = (after[0].T / before[0].T).transpose(0, 2, 1)
+    assert (factor[own][:, 1] > 1.05).all()
+    assert (factor[~kin] == 1).all()
 
 
 def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, trained):

@@ -177,6 +177,22 @@ def test_tasks_that_share_nothing_tell_nothing():
     assert np.trace(found.family + found.near) < 0.1 * np.trace(found.total)
 
 
+def test_what_relatives_share_is_cut_down_to_what_it_proves_to_be_worth():
+    """Of 200 families nearly all of it; of three next to nothing; of relatives that mislead, nothing."""
+    rng = np.random.default_rng(1)
+    process = some_process(3)
+    error, points = drawn(rng, process, 200, 6)
+    known = np.ones(error.shape, bool)
+    assert 0.75 < residuals._told_by_relatives(process, error, known, points) <= 1
+    few = np.isin(points.family, ["0", "1", "2"])
+    assert residuals._told_by_relatives(process, error[:, few], known[:, few], points.take(few)) < 0.75
+    turned = error * np.where(np.arange(error.shape[1]) % 2, 1, -1)  # every other one is off the other way
+    assert residuals._told_by_relatives(process, turned, known, points) == 0
+    half = process.related(0.5)
+    assert half.total == pytest.approx(process.total)
+    assert half.family == pytest.approx(0.5 * process.family)
+
+
 def test_a_log_without_relatives_says_nothing_of_them():
     """One task a family: all is the task's own, and cells of another tell nothing."""
     rng = np.random.default_rng(0)

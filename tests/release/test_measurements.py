@@ -61,6 +61,12 @@ def test_dear_ones_and_small_ones_are_not_made(release):
     assert all(one.saves > 0.01 for one in some)
 
 
+def test_a_cluster_that_is_busy_is_not_waited_for(release):
+    assert {one.cluster_id for one in asked(release, FREE)} & {"a", "b"}
+    busy = asked(release, FREE, backlog={"a": 1e6, "b": 1e6})
+    assert not {one.cluster_id for one in busy} & {"a", "b"}
+
+
 def test_on_the_clusters_at_hand_alone(release):
     found = asked(release, FREE, clusters=["a", "b"])
     assert found

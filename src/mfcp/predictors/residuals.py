@@ -12,7 +12,7 @@ are its mean, its covariance comes from out-of-fold errors alone. Observed runs 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,9 @@ LENGTHS = (0.1, 0.2, 0.4, 0.8, 1.6)  # of the likeness between relatives, in dev
 NEAREST = 30  # observed cells that a task is conditioned on; further ones add less than they cost
 _LEAST_PAIRS = 8  # pairs of one family below which nothing is said of what relatives share
 _PER_FAMILY = 1000  # tasks of a family that pairs are made of
+_FAMILIES, _TASKS, _KIN = 60, 8, 8  # left out in turn: so many families, tasks of each, and relatives that tell of one
+_NOISE = 0.05  # of what these are taken to have measured
+_SURE = 0.84  # one standard error below, where there are many families
 _LEAST_VARIANCE = 1e-5  # of log time, 0.3 %: no error is more certain
 
 
@@ -130,7 +133,8 @@ class ResidualProcess:
         Products of errors of two tasks of a family, weighted so that a family counts by its tasks, are regressed on
         (1, exp(-d / length)) for each pair of clusters; the length is the one of least squares. What a task's own
         products hold beyond is its own. Each part is made positive semidefinite, and shrunk to a matrix of two numbers
-        by p / (p + G), p = M (M + 1) / 2 entries told by G families (of `task`: by tasks beyond families).
+        by p / (p + G), p = M (M + 1) / 2 entries told by G families (of `task`: by tasks beyond families). Last, what
+        relatives share is cut down to what it proves to be worth: each task left out in turn, as `_told_by_relatives`.
 
         Args:
             error: (M, n) out-of-fold log prediction less log label. Copies of a task repeat an error: pass one.
@@ -158,7 +162,13 @@ class ResidualProcess:
         near = _shrunk(fits[best][1], told)
         task = _shrunk(total - family - near, error.shape[1] - told)
         scale = np.trace(total) / np.trace(family + near + task)
-        return ResidualProcess(scale * family, scale * near, scale * task, LENGTHS[best])
+        found = ResidualProcess(scale * family, scale * near, scale * task, LENGTHS[best])
+        return found.related(_told_by_relatives(found, error, known, points))
+
+    def related(self, part: float) -> ResidualProcess:
+        """With so large a part of what relatives share, the rest being the task's own; `total` stays."""
+        own = self.task + (1 - part) * (self.family + self.near)
+        return replace(self, family=part * self.family, near=part * self.near, task=own)
 
     def condition(self, points: TaskPoints, observed: ObservedCells) -> Conditioned:
         """What observed cells tell of the errors of tasks.
@@ -208,6 +218,42 @@ class ResidualProcess:
         """Of two cells of one family, on clusters i and j."""
         result: Floats = self.family[i, j] + self.near[i, j] * np.exp(-d / self.length) + self.task[i, j] * same
         return result
+
+
+def _told_by_relatives(process: ResidualProcess, error: Floats, known: Bools, points: TaskPoints) -> float:
+    """The part in [0, 1] of what relatives are said to tell that they tell.
+
+    A task's error, of what its clusters do not share, is regressed through the origin on what the process makes of its
+    relatives, a cell of each. The slope less its standard error, clustered by family, is what can be relied on: of few
+    families little.
+    """
+    from scipy.special import stdtrit
+
+    rng = np.random.default_rng(0)
+    sums = []
+    groups = [at for at in _groups(np.unique(points.family, return_inverse=True)[1], _PER_FAMILY) if len(at) > 1]
+    for g in rng.permutation(len(groups))[:_FAMILIES]:
+        at = groups[g][known[:, groups[g]].any(axis=0)]
+        cluster = (known[:, at] * rng.random((len(known), len(at)))).argmax(axis=0)
+        total = np.zeros(2)
+        for q in rng.permutation(len(at))[:_TASKS]:
+            kin = rng.permutation(np.delete(np.arange(len(at)), q))[:_KIN]
+            seen = ObservedCells(
+                points.take(at[kin]), cluster[kin], -error[cluster[kin], at[kin]], np.full(len(kin), _NOISE**2)
+            )
+            here = known[:, at[q]]
+            said = process.condition(points.take(at[q : q + 1]), seen).shift[0][here]
+            was = -error[here, at[q]]
+            total += (said - said.mean()) @ (was - was.mean()), ((said - said.mean()) ** 2).sum()
+        sums.append(total)
+    if len(sums) < 2:
+        return 0.0
+    product, square = np.array(sums).T
+    if not square.sum() > 0:
+        return 0.0
+    slope = product.sum() / square.sum()
+    error_of_slope = np.sqrt(((product - slope * square) ** 2).sum()) / square.sum()
+    return float(np.clip(slope - stdtrit(len(sums) - 1, _SURE) * error_of_slope, 0.0, 1.0))
 
 
 def distances(Z: Floats, other: Floats) -> Floats:

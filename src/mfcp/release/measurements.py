@@ -81,7 +81,7 @@ def worth_measuring(
     """The measurements that are worth making, in order; cells that evidence has already are left alone.
 
     One that takes longer than what it saves is none, since the round waits for it; measurements on different clusters
-    run side by side, so each is held against its own seconds alone.
+    run side by side, so each is held against its own seconds alone, and those for which its cluster is still busy.
 
     Args:
         release: that decides.
@@ -94,9 +94,10 @@ def worth_measuring(
     believed, belief = decision.believed, decision.belief
     covariance = believed.covariance[:, :, at][:, :, :, at]
     tasks = release.known.completed(tables["tasks"])
-    takes = asked.start_s + asked.steps * _step_seconds(
-        belief.T[0], floats(tasks["batch_size"]), floats(tasks["samples"])
-    )
+    steps = _step_seconds(belief.T[0], floats(tasks["batch_size"]), floats(tasks["samples"]))
+    takes = asked.start_s + asked.steps * steps
+    if belief.backlog is not None:
+        takes = takes + belief.backlog[0][:, None]
     tried = [[(task, name) in done for task in decision.task_id] for name in decision.clusters]
     chosen = measurements(
         belief,
