@@ -19,13 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.published import fgd, gavel, muri
+from benchmarks.published import elasticflow, fgd, gavel, muri
 from benchmarks.published.results import Number, summary
 
 SETS: dict[str, Callable[[Path, float], list[Number]]] = {
     "muri": muri.numbers,
     "fgd": fgd.numbers,
     "gavel_sim": gavel.numbers,
+    "elasticflow": elasticflow.numbers,
 }
 
 

@@ -267,7 +267,9 @@ def _releases(folder: Path) -> dict[str, Border]:
     seeds = [(path.name, path.read_bytes()) for path in sorted(made.iterdir())]
     texts = [seed for seed in seeds if seed[0].endswith(".json")]
     call = lambda path: _load_release(path, made)  # noqa: E731
+    runs = [seed for seed in _observed_runs(folder) if seed[0].startswith("runs")]
     return {
+        "observed runs": Border(0.05, runs, lambda path: _observe(path, made), make=odd_table),
         "releases": Border(0.03, seeds, call),
         "facts of releases": Border(0.03, texts, call, value=True),
         "requests": Border(0.06, _requests(), lambda path: _ask(path, made), value=True),
@@ -288,6 +290,33 @@ def _load_release(path: Path, made: Path) -> None:
     Release.load(folder)
 
 
+def _observed_runs(folder: Path) -> list[Case]:
+    from platform_log import small_log
+
+    from mfcp.data.log.tables import write_tables
+
+    runs = small_log(3)["runs"].iloc[:20]
+    for form in ("csv", "jsonl", "parquet"):
+        write_tables({"runs": runs}, folder / f"observed-{form}", format=form)
+    return [(path.name, path.read_bytes()) for path in sorted(folder.glob("observed-*/runs.*"))]
+
+
+@cache
+def _release(made: Path, process: int) -> Any:
+    from mfcp.release.model import Release
+
+    return Release.load(made)
+
+
+def _observe(path: Path, made: Path) -> None:
+    from platform_served import NEW
+
+    from mfcp.release.observing import read_evidence
+
+    release = _release(made, os.getpid())
+    release.predict(NEW, read_evidence(release, NEW, path))
+
+
 # Requests to the service.
 
 
@@ -301,7 +330,10 @@ def _requests() -> list[Case]:
         own = own[own["task_id"].isin(tasks["task_id"])] if name == "tasks" else own
         told = json.loads(own.to_json(orient="records", date_format="iso"))
         rows[name] = [{key: cell for key, cell in row.items() if cell is not None} for row in told]
-    asked = {"predict": rows, "match": rows | {"gamma": 0.7}, "explain": rows | {"only": [rows["tasks"][0]["task_id"]]}}
+    first = rows["tasks"][0]["task_id"]
+    ran = {"task_id": first, "cluster_id": "a", "status": "succeeded", "duration_s": 90.0, "samples_per_s": 3.5}
+    seen = rows | {"observed": [ran, ran | {"task_id": "other"}], "observed_tasks": [{"task_id": "other"}]}
+    asked = {"predict": seen, "match": rows | {"gamma": 0.7}, "explain": seen | {"only": [first]}}
     return [(f"{name}.json", json.dumps(own).encode()) for name, own in asked.items()]
 
 

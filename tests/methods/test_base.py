@@ -120,6 +120,17 @@ def test_labels_of_test_tasks_do_not_reach_what_is_learned(setting, base, traine
         assert clean.parameter == dirty.parameter
 
 
+@pytest.mark.parametrize("wrong", [{"errors.family": (2, 2, 2)}, {"errors.length": (3,)}, {"errors.near": ()}])
+def test_errors_of_another_shape_are_refused(setting, trained, tmp_path, wrong):
+    from safetensors.numpy import load_file, save_file
+
+    trained["ensemble"].save(tmp_path, "A", setting)
+    arrays = load_file(tmp_path / "A.safetensors")
+    save_file(arrays | {name: np.ones(shape) for name, shape in wrong.items()}, tmp_path / "A.safetensors")
+    with pytest.raises(DataError, match="not a complete model"):
+        Trained.load(tmp_path, "A")
+
+
 @pytest.mark.parametrize("damage", ["truncate", "remove", "garbage"])
 def test_a_damaged_model_is_refused(setting, base, trained, tmp_path, damage):
     trained["two_stage"].save(tmp_path, "A", setting)

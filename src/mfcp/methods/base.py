@@ -263,7 +263,7 @@ class Trained:
                 OutOfFold(**left_out) if left_out else None,
                 _processes({k.removeprefix(_ERRORS): v for k, v in arrays.items() if k.startswith(_ERRORS)}),
             )
-        except (SafetensorError, OSError, KeyError, RuntimeError, TypeError) as error:
+        except (SafetensorError, OSError, KeyError, IndexError, RuntimeError, TypeError) as error:
             raise DataError(f"{path}: not a complete model ({error}); run the finetune stage again") from None
 
 
@@ -291,9 +291,11 @@ def error_processes(setting: Setting, left_out: OutOfFold) -> tuple[ResidualProc
 def _processes(arrays: dict[str, np.ndarray]) -> tuple[ResidualProcess, ...]:
     if not arrays:
         return ()
-    names = [each.name for each in fields(ResidualProcess)]
-    rows = zip(*(arrays[name] for name in names), strict=True)
-    return tuple(ResidualProcess(family, near, task, float(length)) for family, near, task, length in rows)
+    family, near, task, length = (arrays[each.name] for each in fields(ResidualProcess))
+    seeds, clusters = length.shape[0], family.shape[-1]
+    if not family.shape == near.shape == task.shape == (seeds, clusters, clusters) or not (length > 0).all():
+        raise KeyError("errors of another shape")
+    return tuple(ResidualProcess(family[s], near[s], task[s], float(length[s])) for s in range(seeds))
 
 
 @torch.no_grad()
