@@ -2,28 +2,15 @@
 
 import numpy as np
 import pytest
-from platform_log import CLUSTERS, small_log, small_release
+from platform_log import CLUSTERS, small_log
 
 from mfcp.errors import DataError, SettingsError
 from mfcp.matching import MatchingProblem, solve
 from mfcp.matching.problem import makespan, reliability
 from mfcp.release.decision import decide
-from mfcp.release.model import Release
 
 TABLES = small_log()
 pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("release") / "made"
-    small_release(folder, TABLES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def release(folder):
-    return Release.load(folder)
 
 
 def unseen(count=20):

@@ -1,49 +1,21 @@
 """Evidence: runs that a release has not learned from move what it believes of them and of their kin, and no other."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
 import pytest
-from platform_log import CLUSTERS, small_log, small_release
+from observed_runs import NEW, ran
+from platform_log import CLUSTERS, small_log
 
-from mfcp.predictors.residuals import ObservedCells, ResidualProcess
+from mfcp.predictors.residuals import ObservedCells
 from mfcp.release.model import MANIFEST, Release, _sha256
 from mfcp.release.observing import evidence_of
 from mfcp.rules.base import Belief
 
 TABLES = small_log()
 pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("release") / "made"
-    small_release(folder, TABLES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def release(folder):
-    return Release.load(folder)
-
-
-@pytest.fixture(scope="module")
-def related(release):
-    """The release as if families shared some of their error."""
-    family = np.array([[0.04, 0.02, 0.0], [0.02, 0.05, 0.01], [0.0, 0.01, 0.03]])
-    process = ResidualProcess(family, 0.5 * family, 0.3 * family, 0.5)
-    return replace(release, trained=replace(release.trained, errors=(process,)))
-
-
-NEW = {name: own for name, own in small_log(20, seed=9, start=500).items() if name in ("tasks", "nodes", "edges")}
-
-
-def ran(*rows, **columns):
-    """Rows of table `runs`: (task, cluster, seconds)."""
-    frame = pd.DataFrame(rows, columns=["task_id", "cluster_id", "duration_s"])
-    return frame.assign(run_id=[f"r{k}" for k in range(len(rows))], status="succeeded", **columns)
 
 
 def same(found, expected):

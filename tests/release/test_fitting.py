@@ -15,18 +15,6 @@ TABLES = small_log()
 pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("release") / "made"
-    small_release(folder, TABLES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def release(folder):
-    return Release.load(folder)
-
-
 def unseen(count=20):
     own = small_log(count, seed=9, start=500)
     return {name: own[name] for name in ("tasks", "nodes", "edges")}

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from platform_log import small_log, small_release, small_settings
+from platform_log import small_log, small_settings
 
 from mfcp.errors import DataError
 from mfcp.methods.base import predict
@@ -22,18 +22,6 @@ from mfcp.tasks.features.encoder import GnnEncoder, NoEncoder
 TABLES = small_log()
 
 pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("release") / "made"
-    small_release(folder, TABLES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def release(folder):
-    return Release.load(folder)
 
 
 def unseen(count=20):

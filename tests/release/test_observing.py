@@ -3,48 +3,17 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-from platform_log import small_log, small_release
+from observed_runs import NEW, ran
+from platform_log import small_log
 
 from mfcp.data.log.tables import write_tables
 from mfcp.errors import DataError
-from mfcp.predictors.residuals import ResidualProcess
 from mfcp.release.evidence import STEP_NOISE
-from mfcp.release.model import Release
 from mfcp.release.observing import evidence_of, read_evidence
 
 TABLES = small_log()
 pytestmark = pytest.mark.xdist_group("release")  # one worker makes what they share
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("release") / "made"
-    small_release(folder, TABLES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def release(folder):
-    return Release.load(folder)
-
-
-@pytest.fixture(scope="module")
-def related(release):
-    """The release as if families shared some of their error."""
-    family = np.array([[0.04, 0.02, 0.0], [0.02, 0.05, 0.01], [0.0, 0.01, 0.03]])
-    process = ResidualProcess(family, 0.5 * family, 0.3 * family, 0.5)
-    return replace(release, trained=replace(release.trained, errors=(process,)))
-
-
-NEW = {name: own for name, own in small_log(20, seed=9, start=500).items() if name in ("tasks", "nodes", "edges")}
-
-
-def ran(*rows, **columns):
-    """Rows of table `runs`: (task, cluster, seconds)."""
-    frame = pd.DataFrame(rows, columns=["task_id", "cluster_id", "duration_s"])
-    return frame.assign(run_id=[f"r{k}" for k in range(len(rows))], status="succeeded", **columns)
 
 
 def test_steps_and_rates_tell_the_seconds_of_the_whole_task(related):
