@@ -202,12 +202,10 @@ def _measurements(worth: list[dict[str, Any]] | None) -> list[str]:
         return ["no measurement would save more than it costs"]
     widths = [max(len(str(row[name])) for row in worth) for name in ("task_id", "cluster_id")]
     task, cluster = (max(width, least) for width, least in zip(widths, (4, 7), strict=True))
-    lines = [f"measure before deciding, in this order (then --observed):\n{'task':<{task}}  {'cluster':<{cluster}}  "
-             "saves  takes"]  # fmt: skip
-    return lines + [
-        f"{row['task_id']:<{task}}  {row['cluster_id']:<{cluster}}  {row['saves_s']:.3g} s  {row['takes_s']:.3g} s"
-        for row in worth
-    ]
+    head = "measure before deciding, in this order (then --observed):"
+    rows = [("task", "cluster", "saves", "takes")]
+    rows += [(row["task_id"], row["cluster_id"], f"{row['saves_s']:.3g} s", f"{row['takes_s']:.3g} s") for row in worth]
+    return [head, *(f"{name:<{task}}  {where:<{cluster}}  {saves:<8}  {takes}" for name, where, saves, takes in rows)]
 
 
 def _rows(release: Release, decision: Decision) -> list[dict[str, Any]]:
