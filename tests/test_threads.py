@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import side_work
@@ -71,6 +72,24 @@ def test_an_error_of_one_call_ends_the_others(tmp_path):
     assert time.monotonic() - start < 30  # not their minute
     time.sleep(0.5)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("allowed")
+@pytest.mark.parametrize("error", [BrokenProcessPool("it died"), OSError("handle is closed")])
+def test_a_process_that_dies_while_others_are_started_is_told(monkeypatch, error):
+    class Breaking(threads.ProcessPoolExecutor):
+        submitted = 0
+
+        def submit(self, *call):
+            Breaking.submitted += 1
+            if Breaking.submitted == 2:
+                raise error
+            return super().submit(*call)
+
+    monkeypatch.setattr(threads, "ProcessPoolExecutor", Breaking)
+    with pytest.raises(MfcpError, match="a worker process died"):
+        beside(side_work.squared, [(x,) for x in range(3)])
+    assert Breaking.submitted == 2
 
 
 @pytest.mark.usefixtures("allowed")

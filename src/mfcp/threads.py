@@ -66,6 +66,9 @@ def allow_processes() -> None:
     _allowed = True
 
 
+_DIED = "a worker process died, perhaps for want of memory; nothing was written"
+
+
 def beside(
     work: Callable[..., R],
     calls: Sequence[tuple[Any, ...]],
@@ -97,7 +100,11 @@ def beside(
     context.set_forkserver_preload([work.__module__, *imports])
     count, told = context.Value("q", 0), 0
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(count,)) as pool:
-        futures = [pool.submit(_called, work, call) for call in calls]
+        try:
+            futures = [pool.submit(_called, work, call) for call in calls]
+        except (BrokenProcessPool, OSError):  # the first died while others were started
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise MfcpError(_DIED) from None
         try:
             left = set(futures)
             while left:
@@ -112,7 +119,7 @@ def beside(
             count.value = _ENDED
             pool.shutdown(wait=False, cancel_futures=True)
             if isinstance(error, BrokenProcessPool):
-                raise MfcpError("a worker process died, perhaps for want of memory; nothing was written") from None
+                raise MfcpError(_DIED) from None
             raise
     return [future.result() for future in futures]
 
