@@ -15,7 +15,7 @@ from flows.checkout import only_one  # noqa: E402
 from flows.late import stand_in  # noqa: E402
 from mfcp.data.log.expectations import FOLDER, Expectations  # noqa: E402
 from mfcp.platform.intake import inbox  # noqa: E402
-from mfcp.platform.state.home import home_folder, open_store  # noqa: E402
+from mfcp.platform.state.home import LOG, home_folder, open_store  # noqa: E402
 
 
 @flow(name="mfcp-ingest", persist_result=False, on_running=[stand_in])
@@ -37,7 +37,7 @@ def ingest(home: str = "", lock_wait_s: float = 60.0) -> dict[str, int]:
     with only_one(repo, lock_wait_s):
         store, expectations = open_store(folder), Expectations(repo / FOLDER)
         done = inbox.ingest(
-            folder, repo / workspace.LOG, store, lambda message: workspace.commit_log(repo, message), expectations
+            folder, repo / LOG, store, lambda message: workspace.commit_log(repo, message), expectations
         )
         if expectations.report:
             logger.info("Data Docs: %s", expectations.publish())

@@ -21,7 +21,7 @@ from flows import guard, service, workspace
 from mfcp.compiling import prepare_ahead
 from mfcp.errors import guarded
 from mfcp.platform.settings import PlatformSettings
-from mfcp.platform.state.home import home_folder, open_store, settings
+from mfcp.platform.state.home import LOG, home_folder, open_store, settings
 from mfcp.platform.state.store import Store
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def main() -> None:
                     part.tend(say)
                 for line in news.lines():
                     say(line)
-                if waiting and (workspace.repo_of(home) / f"{workspace.LOG}.dvc").exists():
+                if waiting and (workspace.repo_of(home) / f"{LOG}.dvc").exists():
                     schedule(found, "retrain", every["retrain"])
                     run_now(found, "retrain")  # the first release
                     waiting = False

@@ -22,7 +22,7 @@ from flows.late import stand_in  # noqa: E402
 from flows.pipeline import reproduce  # noqa: E402
 from mfcp.errors import DataError  # noqa: E402
 from mfcp.platform.releases.models import Models  # noqa: E402
-from mfcp.platform.state.home import home_folder, open_store  # noqa: E402
+from mfcp.platform.state.home import LOG, home_folder, open_store  # noqa: E402
 from mfcp.platform.state.store import Note  # noqa: E402
 from mfcp.release.model import verify  # noqa: E402
 
@@ -96,10 +96,10 @@ def train(home: Path, work: Path, run: Callable[[str], str]) -> str:
 def _based_on(work: Path) -> dict[str, str]:
     """Digest of the log and commit that a training saw."""
     try:
-        (out,) = yaml.safe_load((work / f"{workspace.LOG}.dvc").read_text(encoding="utf-8"))["outs"]
+        (out,) = yaml.safe_load((work / f"{LOG}.dvc").read_text(encoding="utf-8"))["outs"]
         return {"log": str(out["md5"]), "commit": workspace.git(work, "rev-parse", "HEAD").strip()}
     except (KeyError, TypeError, ValueError, yaml.YAMLError) as error:
-        raise DataError(f"{work / workspace.LOG}.dvc: not a file of DVC ({error}); restore it from git") from None
+        raise DataError(f"{work / LOG}.dvc: not a file of DVC ({error}); restore it from git") from None
 
 
 def _may_help(task: Any, task_run: Any, state: Any) -> bool:

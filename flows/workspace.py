@@ -25,10 +25,9 @@ from flows.checkout import only_one
 from mfcp.data.log.tables import Tables, read_tables
 from mfcp.environment import OFF
 from mfcp.errors import MfcpError
-from mfcp.platform.state.home import open_store
+from mfcp.platform.state.home import LOG, open_store
 
 BRANCH = "platform"
-LOG = "data/log"
 PARAMS: dict[str, dict[str, Any]] = {  # of every platform, over the checkout's: real pools and the delivered log
     "ingest": {"source": {"kind": "folder", "path": LOG}, "reads": LOG},
     "pool": {"pools": "asis"},

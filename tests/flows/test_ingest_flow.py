@@ -22,7 +22,7 @@ from flows import service, workspace
 from mfcp.data.log.tables import write_tables
 from mfcp.errors import MfcpError
 from mfcp.platform.intake import inbox
-from mfcp.platform.state.home import open_store
+from mfcp.platform.state.home import LOG, open_store
 from mfcp.platform.state.store import Note, Store
 
 REPOSITORY = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def take(home: Path) -> list[inbox.Delivery]:
     """What the flow does, without Prefect."""
     repo = home / "repo"
     store = Store(f"sqlite:///{home}/platform.db")
-    return inbox.ingest(home, repo / workspace.LOG, store, lambda message: workspace.commit_log(repo, message))
+    return inbox.ingest(home, repo / LOG, store, lambda message: workspace.commit_log(repo, message))
 
 
 def put(home: Path, *names: str) -> None:

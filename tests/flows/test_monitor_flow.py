@@ -19,6 +19,7 @@ from running import Prefect, until
 
 from flows import service, workspace
 from mfcp.data.log.tables import write_tables
+from mfcp.platform.state.home import LOG
 from mfcp.platform.state.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     workspace.make_home(make_checkout(tmp_path / "checkout"), home)
     log = small_log(80, runs=1)
-    write_tables(log, home / "repo" / workspace.LOG)
+    write_tables(log, home / "repo" / LOG)
     store = Store(f"sqlite:///{home}/platform.db")
     store.submit(log)
     runs = log["runs"][log["runs"]["cluster_id"] == "a"]

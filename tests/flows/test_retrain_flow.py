@@ -20,6 +20,7 @@ from flows.retrain import train
 from mfcp.data.log.tables import write_tables
 from mfcp.errors import MfcpError
 from mfcp.platform.releases.models import Models
+from mfcp.platform.state.home import LOG
 from mfcp.platform.state.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ def platform(folder: Path, commands: str) -> Path:
     """A platform with a log, whose stage `release` runs these commands."""
     workspace.make_home(make_checkout(folder / "checkout", commands), folder / "home")
     repo = folder / "home" / "repo"
-    write_tables(small_log(6, runs=1), repo / workspace.LOG)
+    write_tables(small_log(6, runs=1), repo / LOG)
     workspace.commit_log(repo, "A log")
     return folder / "home"
 

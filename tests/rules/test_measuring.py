@@ -137,6 +137,28 @@ def test_measurements_come_best_first_until_they_cost_more():
     assert not list(measurements(b, covariance, VARIANCE, price=PRICE, open_cells=shut, cost=np.zeros((3, 4))))
 
 
+@pytest.mark.parametrize("N", [4, 8])
+def test_what_a_cell_narrows_is_worked_out_for_its_task_alone_and_is_the_same(N):
+    """By all plans, and by descents: as if every cell were looked at again after each."""
+    b, covariance = round_of(N=N, seed=2, size=0.5)
+    found = list(measurements(b, covariance, VARIANCE, price=PRICE, open_cells=b.allowed[0], cost=np.zeros((3, N))))
+    assert len(found) > 3
+    left, expected = b.allowed[0].copy(), []
+    for _ in found:
+        value, _ = cell_values(b, covariance, VARIANCE, price=PRICE)
+        i, n = np.unravel_index(np.where(left, value[0], -1).argmax(), left.shape)
+        expected.append((n, i, value[0, i, n]))
+        left[i, n] = False
+        covariance = covariance.copy()
+        covariance[0, n] = measured(covariance[0, n], np.asarray(i), VARIANCE)[1]
+    assert [(m.task, m.cluster) for m in found] == [(n, i) for n, i, _ in expected]
+    assert [m.value for m in found] == pytest.approx([value for *_, value in expected])
+    some, _ = cell_values(b, covariance, VARIANCE, price=PRICE, tasks=[1])
+    whole, _ = cell_values(b, covariance, VARIANCE, price=PRICE)
+    assert np.array_equal(some[..., 1], whole[..., 1])
+    assert not np.delete(some, 1, axis=-1).any()
+
+
 def test_nothing_told_leaves_the_belief_as_it_is_to_the_bit():
     b, covariance = round_of(B=2)
     same = informed(b, np.zeros((2, 4, 3)), covariance, covariance)

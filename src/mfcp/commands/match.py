@@ -169,8 +169,7 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
     lines = ["EMULATED LOG: its runs never took place."] if content["emulated"] else []
     dates = f", {log['first_run']} to {log['last_run']}" if log["last_run"] else ""
     lines.append(f"release {decision.version} of {log['name'] or 'a log'}{dates}, {log['tasks']} tasks")
-    widths = [max(len(row[name]) for row in rows[:_SHOWN]) for name in ("task_id", "cluster_id")]
-    task, cluster = (max(width, least) for width, least in zip(widths, (4, 7), strict=True))
+    task, cluster = _widths(rows[:_SHOWN])
     lines.append(f"{'task':<{task}}  {'cluster':<{cluster}}  {'seconds [95 % interval]':<28}  success  runs there")
     for row in rows[:_SHOWN]:
         seconds = f"{row['seconds']:.4g} [{row['seconds_low']:.4g}, {row['seconds_high']:.4g}]"
@@ -194,14 +193,18 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
     return lines
 
 
+def _widths(rows: list[dict[str, Any]]) -> tuple[int, int]:
+    """Of the columns task and cluster."""
+    return max([4, *(len(row["task_id"]) for row in rows)]), max([7, *(len(row["cluster_id"]) for row in rows)])
+
+
 def _measurements(worth: list[dict[str, Any]] | None) -> list[str]:
     """The measurements that are worth making, for a person."""
     if worth is None:
         return []
     if not worth:
         return ["no measurement would save more than it costs"]
-    widths = [max(len(str(row[name])) for row in worth) for name in ("task_id", "cluster_id")]
-    task, cluster = (max(width, least) for width, least in zip(widths, (4, 7), strict=True))
+    task, cluster = _widths(worth)
     head = "measure before deciding, in this order (then --observed):"
     rows = [("task", "cluster", "saves", "takes")]
     rows += [(row["task_id"], row["cluster_id"], f"{row['saves_s']:.3g} s", f"{row['takes_s']:.3g} s") for row in worth]

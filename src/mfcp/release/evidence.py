@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mfcp.arrays import Bools, Floats, Ints
+from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.data.pool.logged import families
 from mfcp.predictors.residuals import Conditioned, ObservedCells, TaskPoints
+from mfcp.release.known_tasks import description_keys
 from mfcp.rules.base import Belief
 
 if TYPE_CHECKING:
@@ -72,19 +73,27 @@ class Believed:
 
     Attributes:
         belief: of one round, B = 1.
-        covariance: (1, N, M, M) of each task's errors of log time; its diagonal is the square of `belief.log_sd`.
+        errors: (N, M, M) covariance of each task's errors of log time, as the process has it.
         told: what evidence told of each task, None where there was none.
         evidence: that evidence.
-        points: the tasks of the round.
+        task: (N,) identities of the tasks, as in it; empty where there was none.
         cluster_id: (M,) clusters of the release.
     """
 
     belief: Belief
-    covariance: Floats
+    errors: Floats
     told: Conditioned | None
     evidence: Evidence | None
-    points: TaskPoints
+    task: Texts
     cluster_id: tuple[str, ...]
+
+    @property
+    def covariance(self) -> Floats:
+        """(1, N, M, M) of each task's errors of log time; its diagonal is the square of `belief.log_sd`."""
+        spread = np.sqrt(np.diagonal(self.errors, axis1=1, axis2=2))
+        scale = self.belief.log_sd[0].T / np.where(spread > 0, spread, 1.0)
+        result: Floats = (self.errors * scale[:, :, None] * scale[:, None, :])[None]
+        return result
 
     @property
     def observed(self) -> int:
@@ -113,12 +122,12 @@ class Believed:
         result = np.zeros(self.belief.T.shape[1:], bool)
         if self.evidence is not None:
             seen = self.evidence.cells
-            for j, name in enumerate(self.points.task):
+            for j, name in enumerate(self.task):
                 result[seen.cluster[seen.points.task == name], j] = True
         return result
 
 
-def points_of(tasks: pd.DataFrame, found: Ints, keys: list[str], Z: Floats) -> TaskPoints:
+def points_of(tasks: pd.DataFrame, found: Ints, Z: Floats) -> TaskPoints:
     """The tasks as the process of errors sees them.
 
     What a release has learned tells nothing more of other tasks, so each learned one is a family of its own.
@@ -126,12 +135,11 @@ def points_of(tasks: pd.DataFrame, found: Ints, keys: list[str], Z: Floats) -> T
     Args:
         tasks: rows of table `tasks`.
         found: (n,) entries of what the log measured, -1 for new tasks.
-        keys: of their descriptions, empty where there is too little to tell.
         Z: (n, d) standardised features.
     """
     names = [
         hashlib.sha256((key or f"task_id={name}").encode()).hexdigest()[:16]
-        for key, name in zip(keys, tasks["task_id"].astype(str), strict=True)
+        for key, name in zip(description_keys(tasks), tasks["task_id"].astype(str), strict=True)
     ]
     family = families({"tasks": tasks.reindex(columns=["task_id", "model", "family"])})
     own = [f"learned {name}" if k >= 0 else f"family {kin}" for k, name, kin in zip(found, names, family, strict=True)]

@@ -126,11 +126,6 @@ class KnownTasks:
             result[name] = column if TASKS[name].kind == "text" else column.astype("float64")
         return result
 
-    def keys(self, tasks: pd.DataFrame) -> list[str]:
-        """Of each task, what tasks of one description share; empty where that is too little to be one task."""
-        cells = [_cells(row) for row in _records(tasks, "task_id")]
-        return [_key(own) if any(name in own for name in _IDENTIFYING) else "" for own in cells]
-
     def find(self, tasks: pd.DataFrame) -> Ints:
         """(n,) entry of each task, by its name in the log or its description; -1 for one that the log never ran."""
         found = [
@@ -208,6 +203,12 @@ class KnownTasks:
             return KnownTasks(**{name: texts[name] for name in ("described", "named", "cells")}, **arrays)
         except (SafetensorError, OSError, KeyError, TypeError) as error:
             raise DataError(f"{Path(folder) / _ARRAYS}: not whole ({error}); make the release again") from None
+
+
+def description_keys(tasks: pd.DataFrame) -> list[str]:
+    """Of each task, what tasks of one description share; empty where that is too little to be one task."""
+    cells = [_cells(row) for row in _records(tasks, "task_id")]
+    return [_key(own) if any(name in own for name in _IDENTIFYING) else "" for own in cells]
 
 
 def common_variance(square: Floats, freedom: Ints, otherwise: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,16 +50,23 @@ class Before:
     Attributes:
         belief: from predictions alone.
         log_time: (M, n) predicted log seconds, of a sample where the release tells those.
-        points: the tasks, as the process of errors sees them.
+        tasks: rows of table `tasks`.
+        Z: (n, d) standardised features.
         at: (n,) entries of what the log measured, see `KnownTasks.find`.
         factor: (n,) log samples that turn seconds of a sample into those of a task, else 0.
     """
 
     belief: Belief
     log_time: Floats
-    points: TaskPoints
+    tasks: pd.DataFrame
+    Z: Floats
     at: Ints
     factor: Floats
+
+    @cached_property
+    def points(self) -> TaskPoints:
+        """The tasks, as the process of errors sees them; worked out for who has evidence."""
+        return points_of(self.tasks, self.at, self.Z)
 
 
 @dataclass(frozen=True)
@@ -131,18 +138,15 @@ class Release:
         is known beside it. Without evidence of a task, or of its family, nothing of it changes.
         """
         before, process = self.before(tables), self.trained.process()
-        belief, told = before.belief, None
-        total = np.broadcast_to(process.total, (len(before.at), *process.total.shape))
-        covariance = total
+        belief, told, task = before.belief, None, np.zeros(0, np.str_)
+        errors = total = np.broadcast_to(process.total, (len(before.at), *process.total.shape))
         if evidence is not None and len(evidence.cells.cluster):
-            told = process.condition(before.points, evidence.cells)
-            covariance = told.covariance
-            belief = informed(belief, told.shift[None], total[None], covariance[None])
+            points = before.points
+            told, task = process.condition(points, evidence.cells), points.task
+            errors = told.covariance
+            belief = informed(belief, told.shift[None], total[None], errors[None])
         belief = self.known.update(belief, before.at, before.factor)
-        spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-        scale = belief.log_sd[0].T / np.where(spread > 0, spread, 1.0)
-        scaled = (covariance * scale[:, :, None] * scale[:, None, :])[None]
-        return Believed(belief, scaled, told, evidence, before.points, self.cluster_id)
+        return Believed(belief, errors, told, evidence, task, self.cluster_id)
 
     def before(self, tables: Tables, *, work: bool = True) -> Before:
         """What is predicted of tasks before anything that was measured of them; see `predict`.
@@ -182,8 +186,7 @@ class Release:
             reliability_known=self.reliability_known,
             width=self.width,
         )
-        at = self.known.find(tasks)
-        return Before(belief, np.log(T), points_of(tasks, at, self.known.keys(tasks), np.nan_to_num(Z)), at, factor)
+        return Before(belief, np.log(T), tasks, np.nan_to_num(Z), self.known.find(tasks), factor)
 
     def _predicted(self, operators: Floats, work: Floats, Z: Floats, at: Ints) -> tuple[Floats, Floats]:
         """Seconds and probabilities (M, n') of standardised features Z (n', d) without nan, of tasks `at` (n',).

@@ -20,11 +20,10 @@ def moments_of(belief: Belief, margin: float, log_sd: Floats | None = None) -> M
         margin: added to gamma.
         log_sd: (B, M, N) the deviation of log time that counts; None takes what a task's clusters do not share.
     """
-    variance = np.minimum(belief.own_sd if log_sd is None else log_sd, WIDEST) ** 2
-    mean = belief.T * np.exp(variance / 2)
+    mean, variance = log_normal(belief.T, belief.own_sd if log_sd is None else log_sd)
     return Moments(
         time=mean,
-        time_variance=mean**2 * np.expm1(variance),
+        time_variance=variance,
         reliability=belief.A,
         reliability_variance=belief.a_sd**2,
         gamma=belief.gamma + margin,
@@ -32,6 +31,13 @@ def moments_of(belief: Belief, margin: float, log_sd: Floats | None = None) -> M
         zeta=belief.zeta,
         backlog=belief.backlog,
     )
+
+
+def log_normal(median: Floats, sd: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of what is log-normal, its deviation of logs cut at `WIDEST`."""
+    square = np.minimum(sd, WIDEST) ** 2
+    mean = median * np.exp(square / 2)
+    return mean, mean**2 * np.expm1(square)
 
 
 class ExpectedCost(Rule):

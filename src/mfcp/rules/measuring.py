@@ -8,7 +8,7 @@ expected to cost more than the plan that would be best then, both judged by what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from mfcp.matching.expected import (
 )
 from mfcp.matching.integer.enumeration import all_plans
 from mfcp.rules.base import Belief
-from mfcp.rules.expected_cost import WIDEST, moments_of
+from mfcp.rules.expected_cost import log_normal, moments_of
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -93,7 +93,7 @@ def _ratio(before: Floats, after: Floats) -> Floats:
 
 
 def cell_values(
-    belief: Belief, covariance: Floats, variance: float, *, price: float, margin: float = 0.0
+    belief: Belief, covariance: Floats, variance: float, *, price: float, tasks: Sequence[int] | None = None
 ) -> tuple[Floats, Floats]:
     """By how many makespans measuring each cell is expected to make the plan better.
 
@@ -106,23 +106,23 @@ def cell_values(
         covariance: (B, N, M, M) of each task's errors of log time under the belief.
         variance: of the log of a measured time.
         price: of missing reliability, in makespans per unit.
-        margin: added to gamma.
+        tasks: whose cells are looked at; None for all.
 
     Returns:
-        value: (B, M, N) makespans, not negative; 0 where the pair does not exist.
+        value: (B, M, N) makespans, not negative; 0 where the pair does not exist, and of other tasks.
         unit: (B,) seconds of a makespan.
     """
-    moments = moments_of(belief, margin)
+    moments = moments_of(belief, 0.0)
     best = expected_plans(moments, price=price)
     B, M, N = belief.T.shape
-    value = np.empty((B, M, N))
+    value, own = np.zeros((B, M, N)), range(N) if tasks is None else tasks
     few = M**N <= _FEW
     step = max(1, _ENTRIES // (M * len(_NODES) * M * (M**N if few else N)))
     for low in range(0, B, step):
         part = slice(low, low + step)
         outcomes = _Outcomes.of(belief, covariance, variance, part)
         worth = _of_all_plans if few else _of_descents
-        value[part] = worth(moments.take(part), outcomes, best.assignment[part], best.unit[part], price)
+        value[part] = worth(moments.take(part), outcomes, best.assignment[part], best.unit[part], price, own)
     return np.where(belief.allowed, np.maximum(value, 0.0), 0.0), best.unit
 
 
@@ -145,19 +145,15 @@ class _Outcomes:
         narrowed = np.sqrt(_ratio(own_variance(cells), own_variance(after)))[:, :, :, None]  # (B, N, I, 1, M)
         T, sd = (v[part].swapaxes(1, 2)[:, :, None, None] for v in (belief.T, belief.own_sd))
         allowed = belief.allowed[part].swapaxes(1, 2)[:, :, None, None]
-        then = _log_normal(T * np.exp(shift), sd * narrowed)
-        now = _log_normal(T, sd)
+        then = log_normal(T * np.exp(shift), sd * narrowed)
+        now = log_normal(T, sd)
         time, spread = (np.where(allowed, a - b, 0.0) for a, b in zip(then, now, strict=True))
         return _Outcomes(time, spread)
 
 
-def _log_normal(median: Floats, sd: Floats) -> tuple[Floats, Floats]:
-    square = np.minimum(sd, WIDEST) ** 2
-    mean = median * np.exp(square / 2)
-    return mean, mean**2 * np.expm1(square)
-
-
-def _of_all_plans(moments: Moments, outcomes: _Outcomes, best: Ints, unit: Floats, price: float) -> Floats:
+def _of_all_plans(
+    moments: Moments, outcomes: _Outcomes, best: Ints, unit: Floats, price: float, tasks: Sequence[int]
+) -> Floats:
     """(B, M, N), by looking at all plans."""
     B, M, N = moments.time.shape
     indicator = all_plans(M, N)[1]
@@ -166,8 +162,8 @@ def _of_all_plans(moments: Moments, outcomes: _Outcomes, best: Ints, unit: Float
     span, short = score(totals, moments, unit, None)
     fixed = np.where(np.isfinite(span), price * short, np.inf)
     count = totals[4]
-    value = np.empty((B, M, N))
-    for n in range(N):
+    value = np.zeros((B, M, N))
+    for n in tasks:
         moved = indicator[:, n]  # (M, P)
         mean, spread = (
             total[:, None, None] + changed[:, n, :, :, :, None] * moved
@@ -197,13 +193,15 @@ def _saved(
     return result
 
 
-def _of_descents(moments: Moments, outcomes: _Outcomes, best: Ints, unit: Floats, price: float) -> Floats:
+def _of_descents(
+    moments: Moments, outcomes: _Outcomes, best: Ints, unit: Floats, price: float, tasks: Sequence[int]
+) -> Floats:
     """(B, M, N), by moves and swaps from the plan at every outcome."""
     B, M, N = moments.time.shape
     each = M * len(_NODES)
-    value = np.empty((B, M, N))
+    value = np.zeros((B, M, N))
     start, units = np.repeat(best, each, axis=0), np.repeat(unit, each)
-    for n in range(N):
+    for n in tasks:
         then = moments.take(np.repeat(np.arange(B), each))
         for values, change in ((then.time, outcomes.time), (then.time_variance, outcomes.time_variance)):
             values[:, :, n] = np.maximum(values[:, :, n] + change[:, n].reshape(-1, M), 0.0)
@@ -251,8 +249,8 @@ def measurements(
         worth: makespans that one must save besides.
     """
     left = open_cells.copy()
+    value, unit = cell_values(belief, covariance, variance, price=price)
     while left.any():
-        value, unit = cell_values(belief, covariance, variance, price=price)
         surplus = np.where(left & (value[0] > worth), value[0] - cost / unit[0], -np.inf)
         i, n = np.unravel_index(int(surplus.argmax()), surplus.shape)
         if not surplus[i, n] > 0:
@@ -261,3 +259,5 @@ def measurements(
         left[i, n] = False
         covariance = covariance.copy()
         covariance[0, n] = measured(covariance[0, n], np.asarray(i), variance)[1]
+        # The plan and all that is believed of other tasks are as they were, and so is what their cells are worth.
+        value[:, :, n] = cell_values(belief, covariance, variance, price=price, tasks=[int(n)])[0][:, :, n]

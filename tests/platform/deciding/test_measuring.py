@@ -122,6 +122,12 @@ def test_dear_measurements_and_none_allowed_are_no_reason_to_wait(models: Models
     assert store.measurements().empty
 
 
+def test_a_round_of_many_tasks_is_decided_at_once(models: Models, store: Store) -> None:
+    store.submit(new_tasks())
+    assert match_round(store, models, settings(tasks=4)).tasks == 5
+    assert store.measurements().empty
+
+
 MATCHER = """
 import sys
 from pathlib import Path

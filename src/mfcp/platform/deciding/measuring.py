@@ -22,6 +22,7 @@ class MeasureSettings(BaseModel):
     worth: float = Field(0.002, ge=0, lt=1, description="makespans that one must save")
     start_s: float = Field(30.0, ge=0, description="seconds that a measurement takes to start")
     steps: int = Field(20, ge=1, description="steps of a measurement")
+    tasks: int = Field(50, ge=1, description="a larger round is decided at once: what cells are worth takes minutes")
     wait_s: float = Field(120.0, gt=0, description="real seconds after the first is asked for, then the round decides")
 
 
@@ -40,7 +41,7 @@ def still_measuring(
         decision: what would be decided now, with all that was observed.
         settings: what may be asked for.
     """
-    if not settings.cells:
+    if not settings.cells or len(decision.task_id) > settings.tasks:
         return 0
     asked = store.measurements(list(decision.task_id))
     if len(asked) and time.time() >= asked["asked_at"].min() + settings.wait_s:

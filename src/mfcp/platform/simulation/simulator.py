@@ -140,25 +140,22 @@ class Simulator:
 
     def _measure(self) -> None:
         """Steps that rounds ask for are run when they are asked for; an answer is given once, whoever was killed."""
-        state = self.state
-        ends = state.setdefault("measuring", {})
+        state, ends = self.state, self.state.get("measuring", {})
+        state["measuring"] = {}
         for row in self.store.measurements(open_only=True).to_dict("records"):
-            number, cluster = str(row["id"]), row["cluster_id"]
-            if number_of(row["task_id"]) < 0:
+            number, task, cluster = row["id"], row["task_id"], row["cluster_id"]
+            if number_of(task) < 0:
                 continue
-            end = ends.setdefault(number, state["clock"] + row["takes_s"])
+            end = ends.get(str(number), state["clock"] + row["takes_s"])
             if cluster in state["offline"]:
-                self.store.answer(row["id"], error=f"{cluster} is offline")
-            elif state["clock"] >= end:
-                run = self.world.runs([SimulatedRun(row["task_id"], cluster, 0, state["clock"], state["clock"])]).iloc[
-                    0
-                ]
-                known = run["step_time_s"] == run["step_time_s"]
-                told = {"step_time_s": float(run["step_time_s"])} if known else {"error": str(run["status"])}
-                self.store.answer(row["id"], **told)
+                self.store.answer(number, error=f"{cluster} is offline")
+            elif state["clock"] < end:
+                state["measuring"][str(number)] = end
             else:
-                continue
-            del ends[number]
+                runs = self.world.runs([SimulatedRun(task, cluster, 0, state["clock"], state["clock"])])
+                seconds, status = runs["step_time_s"].iloc[0], runs["status"].iloc[0]
+                known = {"error": str(status)} if seconds != seconds else {"step_time_s": float(seconds)}
+                self.store.answer(number, **known)
 
     def _durations(self, cluster: str, tasks: list[str], begin: Floats) -> Floats:
         """(k,) seconds of tasks that start on a cluster at these moments."""

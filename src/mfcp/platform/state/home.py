@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from mfcp.platform.state.store import Store
 
 
+LOG = "data/log"
+"""The log in a platform's clone."""
+
+
 def home_folder(home: str = "") -> Path:
     """The platform's folder: `home` if not empty, else of MFCP_HOME, else `platform` under the working folder."""
     return Path(home or os.environ.get("MFCP_HOME") or "platform").resolve()
@@ -42,7 +46,7 @@ def open_store(home: Path, *, wait_s: float = 120.0) -> Store:
 
 def log_folder(home: Path) -> Path:
     """The platform's log, in its own clone; not there before the first delivery."""
-    return home / "repo" / "data" / "log"
+    return home / "repo" / LOG
 
 
 def settings(home: Path) -> Settings:
