@@ -111,12 +111,17 @@ def test_what_a_killed_process_has_left_goes_and_what_a_live_one_holds_stays(tmp
     (tmp_path / ".raw.mfcp-dead0000" / "a").touch()
     (tmp_path / ".hidden").touch()  # not ours
     with replacing(tmp_path / "live.csv") as live:
-        live.write_text("whole")
+        (tmp_path / "new").write_text("whole")
+        os.replace(tmp_path / "new", live)  # as safetensors writes: another file under the name that was given
         monkeypatch.setattr(files, "_cleared", set())  # as another process
         with replacing(tmp_path / "other.csv") as other:
             other.touch()
             assert set(listing(tmp_path)) == {".hidden", live.name, other.name}
-    assert listing(tmp_path) == [".hidden", "live.csv", "other.csv"]
+            with replacing_folder(tmp_path / "out") as folder:
+                monkeypatch.setattr(files, "_cleared", set())
+                write_json(tmp_path / "third.csv", 3)
+                assert folder.is_dir()
+    assert listing(tmp_path) == [".hidden", "live.csv", "other.csv", "out", "third.csv"]
 
 
 def test_who_waits_for_a_lock_does_not_hold_one_that_was_taken_away(tmp_path):

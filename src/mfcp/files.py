@@ -96,46 +96,37 @@ _cleared: set[Path] = set()
 
 @contextmanager
 def _held(parent: Path, name: str, suffix: str, *, folder: bool = False) -> Iterator[Path]:
-    """A temporary file or folder with a name of its own, locked as long as its process lives.
+    """A temporary file or folder with a name of its own, beside which nobody clears up as long as its process lives.
 
-    By the lock the next process knows what a killed one has left, and removes it, once in every folder.
+    Whoever writes in a folder shares a lock on it, not on the file: a library may put a new file in its place. Whoever
+    gets that lock alone finds there only what killed processes have left, and removes it, once in every folder.
     """
-    if parent.absolute() not in _cleared:
-        _clear(parent)
-        _cleared.add(parent.absolute())
-    while True:
+    handle = os.open(parent, os.O_RDONLY)
+    try:
+        if parent.absolute() not in _cleared:
+            with suppress(OSError):  # others are writing there: another time
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _clear(parent)
+                _cleared.add(parent.absolute())
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        prefix = f".{name}{_MARK}"
         if folder:
-            made = Path(tempfile.mkdtemp(prefix=f".{name}{_MARK}", dir=parent))
-            handle = os.open(made, os.O_RDONLY)
+            yield Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         else:
-            handle, text = tempfile.mkstemp(prefix=f".{name}{_MARK}", suffix=suffix, dir=parent)
-            made = Path(text)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if made.exists():  # else another process took it for abandoned before it was locked
-                yield made
-                return
-        finally:
-            os.close(handle)
+            file, made = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=parent)
+            os.close(file)
+            yield Path(made)
+    finally:
+        os.close(handle)
 
 
 def _clear(parent: Path) -> None:
     """Remove what killed processes have left half-written in a folder."""
     for path in parent.glob(f".*{_MARK}*"):
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-        except OSError:
-            continue
-        finally:
-            os.close(handle)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _swapped(one: Path, other: Path) -> bool:
