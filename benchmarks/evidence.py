@@ -148,7 +148,8 @@ def main() -> None:
                 table = pd.concat(made(log), ignore_index=True).assign(log=name, draw=target.stem)
                 with replacing(part) as path:
                     table.to_parquet(path, index=False)
-    write_page(options.out)
+    if not options.only:
+        write_page(options.out)
 
 
 if __name__ == "__main__":

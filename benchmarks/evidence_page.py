@@ -286,8 +286,8 @@ def page(numbers: Numbers) -> str:
                 for name in (BASE, "others", "own", "value 3", "others, worth 0.002")
             ),
         ),
-        "Intervals of a normal distribution by the calibrated deviation; where few tasks hold most of the variance, "
-        "they are too wide at 80 % before anything is observed.\n",
+        "Intervals reach as many deviations either side as hold 80 % of the errors out of fold; those of a normal "
+        "distribution are too wide where few tasks hold most of the variance.\n",
         "## Instead of training\n",
         "Rounds 101-200, when the runs of the first 100 have been learned (`trained again`: processes and mixture, the "
         "networks over operators as they were), or count as evidence. Then what a tenth of the groups to learn from is "

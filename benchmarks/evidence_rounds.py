@@ -16,7 +16,6 @@ from mfcp.rules.base import Belief
 from mfcp.rules.measuring import cell_values, informed, measured, own_variance
 from mfcp.study.setting import Setting
 
-WIDTH80 = 1.2815515655446004  # deviations either side that hold 80 % of a normal distribution
 MOST = 8  # cells of a round, however much they are worth
 
 
@@ -84,7 +83,7 @@ def _play_seed(
     off: Floats, rng: np.random.Generator,
 ) -> tuple[Ints, pd.DataFrame]:  # fmt: skip
     process, points, rule = trained.process(s), points_of(setting, s), trained.method.rule
-    calibration, rounds = trained.calibration, reference.rounds[s]
+    calibration, rounds, width = trained.calibration, reference.rounds[s], width80(trained, setting, s)
     seen, plans, rows = _Seen([], [], []), [], []
     source = setting.source_task
     for own in rounds:
@@ -129,7 +128,7 @@ def _play_seed(
             i = int(plan[q])
             _note(seen, int(j), i, float(off[i, j] + way.bias + way.noise * rng.standard_normal()))
         pairs, left = setting.allowed[:, own], off[:, own] - shift.T
-        inside = np.abs(left) <= WIDTH80 * belief.log_sd[0]
+        inside = np.abs(left) <= width * belief.log_sd[0]
         about = np.where(pairs, left, np.nan)
         about = np.square(about - np.nanmean(about, axis=0))
         rows.append({
@@ -138,6 +137,16 @@ def _play_seed(
             "own": np.nansum(about), "own_freedom": np.maximum(pairs.sum(axis=0) - 1, 0).sum(),
         })  # fmt: skip
     return np.stack(plans), pd.DataFrame(rows)
+
+
+def width80(trained: Trained, setting: Setting, s: int) -> float:
+    """Deviations either side of a prediction that hold 80 % of the errors out of fold, which are not normal."""
+    learned = trained.out_of_fold
+    assert learned is not None
+    known = learned.known[s] & setting.allowed
+    error = learned.log_time[s] - np.log(np.where(known, setting.T, 1.0))
+    off = np.abs(error) / trained.calibration.log_sd[s][:, None]
+    return float(np.quantile(off[known], 0.8))
 
 
 def _note(seen: _Seen, task: int, cluster: int, off: float) -> None:

@@ -7,7 +7,7 @@ from toy import toy_setting
 
 from mfcp.methods.pretrain import training_data
 from mfcp.predictors.forecast import TaskInputs
-from mfcp.predictors.gaussian_process import GaussianProcess
+from mfcp.predictors.gaussian_process import GaussianProcess, _descend, _Kernel
 
 MEMBERS = {kind: GaussianProcess(clusters=kind, steps=15, sample=40) for kind in ("coregionalised", "independent")}
 
@@ -108,3 +108,27 @@ def test_what_clusters_share_helps_where_tasks_are_few():
         error = error - error.mean(axis=1, keepdims=True)  # what a task's clusters do not share
         apart[kind] = (error[test] ** 2).mean()
     assert apart["coregionalised"] < apart["independent"]
+
+
+@pytest.mark.parametrize("shared", [[0, 1, 1, 2, 2], [0, 1, 2, 3]])
+def test_the_gradient_of_lengths_and_variances_is_that_of_the_marginal_likelihood(shared):
+    """Written out as a density, and left to automatic differentiation; one label is unknown."""
+    torch.manual_seed(0)
+    S, n, d, P, shared = 2, 12, 3, len(shared), np.array(shared)
+    X, y, noise = (torch.randn(S, *shape, dtype=torch.float64) for shape in ((n, d), (P, n), (P, n)))
+    noise = noise.exp()
+    noise[0, 0, 0] = 1e6
+    kernel = _Kernel.prior(S, int(shared.max()) + 1, d)
+    values = [(value + 0.3 * torch.randn_like(value)).requires_grad_() for value in kernel.values()]
+    kernel = _Kernel(*values)
+    _descend(kernel, X, y, noise, shared)
+    found = [value.grad.clone() for value in values]
+    total = kernel.surprise().sum()
+    for s in range(S):
+        for p, k in enumerate(shared):
+            own = _Kernel(*(value[s, k] for value in values))
+            covariance = own(X[s], X[s]) + torch.diag(own.noise.exp() + noise[s, p] + 1e-6)
+            density = torch.distributions.MultivariateNormal(torch.zeros(n, dtype=torch.float64), covariance)
+            total = total - density.log_prob(y[s, p])
+    for value, expected in zip(found, torch.autograd.grad(total, values), strict=True):
+        assert value.numpy() == pytest.approx(expected.numpy(), rel=1e-7, abs=1e-9)

@@ -41,7 +41,7 @@ class Workload:
 
     operators: DistinctOperators
     params: Floats  # elements
-    written: Floats  # bytes that all operators write, per sample, in FP32
+    written: Floats  # bytes that operators write for every sample, in FP32
 
     @classmethod
     def of(cls, tasks: pd.DataFrame, graphs: OperatorGraphs) -> Workload:
@@ -51,7 +51,7 @@ class Workload:
         return cls(
             operators=graphs.distinct.take(at),
             params=np.bincount(graphs.graph, graphs.params, size)[at].astype(np.float64),
-            written=np.bincount(graphs.graph, graphs.written, size)[at].astype(np.float64),
+            written=np.bincount(graphs.graph, graphs.written * ~graphs.once, size)[at].astype(np.float64),
         )
 
 

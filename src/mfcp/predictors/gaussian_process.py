@@ -123,15 +123,32 @@ class GaussianProcess(Forecaster):
         optimizer = torch.optim.Adam(values, lr=self.lr, fused=True)
         for _ in range(self.steps):
             optimizer.zero_grad()
-            diagonal = kernel.noise.exp()[:, shared, None] + noise + _JITTER
-            covariance = kernel(X[:, None], X[:, None])[:, shared]
-            factor = torch.linalg.cholesky(covariance + torch.diag_embed(diagonal))
-            weights = torch.cholesky_solve(y[..., None], factor)[..., 0]
-            fit = 0.5 * (y * weights).sum(-1) + factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-            (fit.sum() + kernel.surprise().sum()).backward()
+            _descend(kernel, X, y, noise, shared)
             optimizer.step()
             advance()
         return _Kernel(*(value.detach() for value in kernel.values()))
+
+
+def _descend(kernel: _Kernel, X: Tensor, y: Tensor, noise: Tensor, shared: Ints) -> None:
+    """Add the gradient of minus the log posterior of lengths and variances to what they have.
+
+    Of minus the log marginal likelihood by a process's covariance K it is (K⁻¹ - αα') / 2, α = K⁻¹y (Eq. (5.9) of
+    [Rasmussen2006]_); processes with one kernel add up before anything goes through it.
+
+    Args:
+        kernel: K kernels of S seeds.
+        X: (S, n, d) features.
+        y, noise: (S, P, n) labels and the variances of their known noise.
+        shared: (P,) which kernel each process has.
+    """
+    covariance, own = kernel(X[:, None], X[:, None]), kernel.noise.exp()
+    with torch.no_grad():
+        factor = torch.linalg.cholesky(covariance[:, shared] + torch.diag_embed(own[:, shared, None] + noise + _JITTER))
+        alpha = torch.cholesky_solve(y[..., None], factor)
+        slope = (torch.cholesky_inverse(factor) - alpha @ alpha.transpose(-1, -2)) / 2
+        total = torch.zeros_like(covariance).index_add_(1, torch.as_tensor(shared), slope)
+    levels = total.diagonal(dim1=-2, dim2=-1).sum(-1)
+    torch.autograd.backward([covariance, own, kernel.surprise().sum()], [total, levels, None])
 
 
 @dataclass(frozen=True)

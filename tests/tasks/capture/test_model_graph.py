@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -39,6 +41,7 @@ def test_operators_of_a_hand_countable_model():
     assert list(nodes["param_count"]) == [72, 0, 64, 0]
     assert set(nodes["part"]) == {"forward"}
     assert set(nodes["dtype"]) == {"float32"}
+    assert set(nodes["once"]) == {0}
     assert list(nodes["shape"]) == ["1x8", "8", "1x8", "1x8"]
     # The view is looked through, and the second layer reads what the in-place operator wrote last.
     assert edges[["src", "dst"]].to_numpy().tolist() == [[0, 1], [1, 2], [2, 3]]
@@ -95,6 +98,38 @@ def test_the_same_model_gives_the_same_tables():
     first, second = (zoo.capture_all([variant]) for _ in range(2))
     assert first[0].equals(second[0])
     assert first[1].equals(second[1])
+
+
+class Standardised(torch.nn.Linear):
+    """Computes its weights in every pass, and a mask for all models of its size in the first one of any."""
+
+    masks: ClassVar[dict[int, torch.Tensor]] = {}
+
+    def forward(self, x):
+        if self.out_features not in self.masks:
+            self.masks[self.out_features] = torch.ones(1, self.out_features, device=x.device).tril(-1)
+        return torch.nn.functional.linear(x, self.weight - self.weight.mean()) * self.masks[self.out_features]
+
+
+def test_what_a_first_pass_keeps_is_in_no_graph():
+    """So a graph does not depend on what was captured before it."""
+    Standardised.masks.clear()
+    first, second = (capture(Standardised(8, 8, bias=False), [torch.empty(1, 8)], "g")[0] for _ in range(2))
+    assert list(first["op"]) == ["mean", "sub", "mm", "mul"]
+    assert list(first["once"]) == [1, 1, 0, 0]
+    assert first.equals(second)
+    step = capture(Standardised(4, 4, bias=False), [torch.empty(1, 4)], "g", optimizer="sgd")[0]
+    assert "tril" not in set(step["op"])
+    assert set(step.loc[step["part"] == "optimizer", "once"]) == {1}
+
+
+def test_captures_of_a_family_do_not_depend_on_their_order():
+    small, large = (v for v in zoo.variants(["beit"]) if v.shape == 32)
+    apart = [zoo.capture_all([v])[0] for v in (large, small)]
+    together = zoo.capture_all([small, large])[0]
+    for nodes in apart:
+        own = together[together["graph_id"] == nodes["graph_id"][0]].reset_index(drop=True)
+        assert own.equals(nodes)
 
 
 class OfValues(torch.nn.Module):

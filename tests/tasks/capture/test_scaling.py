@@ -30,7 +30,8 @@ def test_amounts_are_those_of_a_capture_at_that_batch(graph_id, optimizer):
     assert (scaled.only, scaled.batch) == ("", 1)
     for batch in (2, 7):
         nodes, edges = capture(model, at(inputs, batch), "g", optimizer=optimizer)
-        assert at_batch(scaled.nodes, batch).drop(columns="shape").equals(nodes.drop(columns="shape"))
+        told = ["shape", "once"]  # in backward passes, gradients that are summed depend on the inputs and do not grow
+        assert at_batch(scaled.nodes, batch).drop(columns=told).equals(nodes.drop(columns=told))
         assert scaled.edges.equals(edges)
         assert [sides_at(shape, batch) for shape in scaled.nodes["shape"]] == list(nodes["shape"])
 

@@ -99,6 +99,16 @@ def test_what_is_saved_is_loaded(graphs, fitted, tmp_path):
         OperatorTimes.load(tmp_path / "other.safetensors")
 
 
+def test_a_file_of_other_features_is_refused(fitted, tmp_path, monkeypatch):
+    from mfcp.tasks.timing import operator_times
+
+    monkeypatch.setattr(operator_times, "FEATURES", 15)
+    fitted.save(tmp_path / "times.safetensors")
+    monkeypatch.undo()
+    with pytest.raises(DataError, match=r"times\.safetensors: made for other features of operators; fit it again"):
+        OperatorTimes.load(tmp_path / "times.safetensors")
+
+
 def test_a_file_outlives_operators_that_become_known(graphs, fitted, tmp_path, monkeypatch):
     """Codes of operators are positions in a list that grows; a file goes by their names."""
     from mfcp.tasks.timing import operator_times

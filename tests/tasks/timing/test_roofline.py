@@ -7,7 +7,7 @@ from graphs_by_hand import BLOCK, join, tables
 from mfcp.errors import DataError
 from mfcp.tasks.graphs.operator_graphs import build_graphs
 from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
-from mfcp.tasks.timing.roofline import Accelerator, fit_roofline, graph_roofline, roofline_seconds
+from mfcp.tasks.timing.roofline import Accelerator, class_parts, fit_roofline, graph_roofline, roofline_seconds
 
 SLOW = Accelerator(peak=1e9, bandwidth=10.0, element_bytes=4.0, batch=2.0)
 
@@ -20,6 +20,18 @@ def test_roofline_seconds_by_hand():
     assert sorted(seconds[:, 1]) == pytest.approx([2e-8, 2e-8, 10.0, 10.0])
     step = np.exp(graph_roofline(graphs.distinct, [SLOW], np.array([[5.0]])))
     assert step == pytest.approx(np.array([[5 * 4 * 1.6 + 4 * 5e-6]]))
+
+
+def test_what_runs_once_counts_once():
+    """Two products of each of 5 samples, and one of a step: 12 · .1 + 4 · 2 · .1 = 2 s against 1 s of products."""
+    nodes, edges = tables(["mm", "mm", "mm"], [(1, 2)])
+    graphs = build_graphs(nodes.assign(once=[1, 0, 0]), edges)
+    once = graphs.distinct.once
+    assert roofline_seconds(graphs.distinct, [SLOW])[:, 0] == pytest.approx(np.where(once, 2.0, 1.6))
+    step = np.exp(graph_roofline(graphs.distinct, [SLOW], np.array([[5.0]])))
+    assert step == pytest.approx(np.array([[2.0 + 5 * 2 * 1.6 + 3 * 5e-6]]))
+    parts = class_parts(graphs.distinct, 1e9, 10.0, 4.0, np.array([5.0]))
+    assert parts[0, CLASS_NAMES.index("matmul")] == pytest.approx(2.0 + 2 * (5 * 12 + 8) / 10)
 
 
 @pytest.mark.parametrize("figures", [{"peak": np.nan}, {"bandwidth": 0.0}, {"batch": -1.0}])

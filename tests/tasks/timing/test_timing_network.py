@@ -62,6 +62,22 @@ def test_the_seed_decides_and_the_callers_random_state_is_left_alone(graphs, fit
     assert not np.array_equal(one.members[0]["into.weight"], other.members[0]["into.weight"])
 
 
+def test_what_runs_once_takes_as_long_at_any_batch(graphs, fitted):
+    """A model's predicted seconds grow with the batch by those of what it repeats."""
+    nodes, edges = tables(["mm", "relu", "mm"], [(0, 2), (1, 2)])
+    steps = np.array([[1.0, 2.0, 4.0]] * len(MACHINES))
+    network = replace(fitted, rooflines=())
+
+    def seconds(once):
+        parts = [(nodes.assign(graph_id=f"g{i}", once=once), edges.assign(graph_id=f"g{i}")) for i in range(3)]
+        return np.exp(network.log_seconds(build_graphs(*join(*parts)).distinct, steps))
+
+    assert np.ptp(seconds([1, 1, 1]), axis=1) == pytest.approx(0.0, abs=1e-12)
+    grown = np.diff(seconds([1, 0, 0]), axis=1)
+    assert grown[:, 1] == pytest.approx(2 * grown[:, 0], rel=1e-3)
+    assert (grown > 0).all()
+
+
 def test_parts_of_operators_make_up_the_networks_time(graphs, fitted):
     steps = truth(graphs)
     vectors, factors, launches = fitted.operator_parts(graphs.distinct)

@@ -181,6 +181,7 @@ NODES = Table(
         _amount("bytes_written", "activations written", "B", _BYTES),
         _count("output_numel", "elements of the first output", 1e15),
         _count("param_count", "parameters counted at their first use", 1e15),
+        _count("once", "1: runs once a step, whatever the batch; default: told from the graph", 1),
     ),
     key=("graph_id", "node_id"),
     required=False,

@@ -8,6 +8,8 @@ published operator tables of real models, so that captured and published graphs 
 - `bytes_read` are activation inputs in full (parameters and buffers excluded), `bytes_written` all outputs;
 - `param_count` are the parameter and buffer elements an operator reads, counted at their first use;
 - an edge (src, dst) says that `dst` reads memory that `src` was the last to write.
+- `once` is 1 for operators that the batch does not repeat, as they depend on no input: weights that are standardised,
+  biases of positions. What a first pass computes and keeps is part of no later one, and not of the graph.
 
 A training step is a graph of its own: forward pass in training mode, backward pass, and one step of the
 optimizer. There, backward and optimizer read parameters once more, and `bytes_read` has them.
@@ -25,11 +27,11 @@ import pandas as pd
 import torch
 
 from mfcp.errors import DataError, SettingsError
-from mfcp.tasks.capture.modules import META, forward, on_meta, traced, training_step, without_weights
+from mfcp.tasks.capture.modules import META, first_pass, forward, on_meta, traced, training_step, without_weights
 from mfcp.tasks.capture.recording import Recorder
 
 NODE_COLUMNS = ("graph_id", "node_id", "op", "flops", "bytes_read", "bytes_written", "output_numel", "param_count")
-EXTRA_COLUMNS = ("part", "dtype", "shape")
+EXTRA_COLUMNS = ("part", "dtype", "shape", "once")
 EDGE_COLUMNS = ("graph_id", "src", "dst")
 
 Inputs = Sequence[Any] | Mapping[str, Any]
@@ -64,9 +66,10 @@ def capture(
     inputs = on_meta(example_inputs)
 
     def run(twin: torch.nn.Module, new_tensors: AbstractContextManager[Any]) -> Recorder:
-        recorder = Recorder(twin)
+        recorder = Recorder(twin, inputs)
         try:
             with new_tensors:
+                first_pass(twin, inputs, training=optimizer is not None)
                 if optimizer is None:
                     forward(twin, inputs, recorder)
                 else:

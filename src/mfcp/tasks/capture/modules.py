@@ -78,6 +78,17 @@ def on_meta(inputs: Any) -> Any:
     return tree_map_only(torch.Tensor, lambda tensor: tensor.to(META), inputs)
 
 
+def first_pass(module: torch.nn.Module, inputs: Any, *, training: bool) -> None:
+    """A pass that nobody records: modules and libraries compute in it what they keep for all later ones.
+
+    Whether they have done so before, for a model of the same size, must not change a graph. What fails here fails
+    again in the pass that is recorded.
+    """
+    _set_mode(module, training=training)
+    with suppress(Exception), torch.no_grad():
+        call(module, inputs)
+
+
 def forward(module: torch.nn.Module, inputs: Any, recorder: Recorder) -> None:
     """One pass in evaluation mode, without gradients; `module` and `inputs` are on the meta device."""
     _set_mode(module, training=False)

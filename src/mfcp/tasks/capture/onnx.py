@@ -126,6 +126,7 @@ class _Reader:
             "forward",
             dtype,
             "x".join(map(str, shape)) or "scalar",
+            0,  # what depends on no input is not computed
         )
 
     def _value(self, name: str, node: Any) -> Value:

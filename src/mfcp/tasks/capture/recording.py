@@ -15,24 +15,29 @@ _ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Every operator below autograd; views and empty allocations are looked through.
 
+    Args:
+        module: that makes the pass.
+        inputs: of the pass, however nested: what depends on none of them, the batch does not repeat.
+
     Attributes:
         part: forward, backward or optimizer, what operators are recorded as; None records nothing.
-        nodes: columns `node_id` to `shape` of the nodes table, in the order of execution.
+        nodes: columns `node_id` to `once` of the nodes table, in the order of execution.
         edges: (producer, consumer), each pair once a consumer.
         current: the operator that runs, for messages.
     """
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, inputs: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.part: str | None = "forward"
-        self.nodes: list[tuple[int, str, int, int, int, int, int, str, str, str]] = []
+        self.nodes: list[tuple[int, str, int, int, int, int, int, str, str, str, int]] = []
         self.edges: list[tuple[int, int]] = []
         self.current = "start"
         self._writer: dict[int, int] = {}
         self._counted: set[int] = set()
         # A freed storage's address is reused, so everything seen stays referenced until the end.
-        self._alive: list[Any] = [module]
+        self._alive: list[Any] = [module, inputs]
         self._parameters = {_memory(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+        self._repeated = {_memory(tensor) for tensor in _tensors(inputs)}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -61,6 +66,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         formula = flop_registry.get(func.overloadpacket)
         flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
         read = params = 0
+        once = self.part == "optimizer" or not any(_memory(tensor) in self._repeated for tensor in inputs)
         sources = set()
         for tensor in inputs:
             memory = _memory(tensor)
@@ -74,10 +80,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         written = sum(t.numel() * t.element_size() for t in outputs)
         sides = [sum(t.numel() for t in outputs)] if name.startswith("_foreach_") else outputs[0].shape
         dtype, shape = str(outputs[0].dtype).removeprefix("torch."), "x".join(map(str, sides)) or "scalar"
-        self.nodes.append((node, _plain(name), flops, read, written, prod(sides), params, str(self.part), dtype, shape))
+        amounts = flops, read, written, prod(sides), params
+        self.nodes.append((node, _plain(name), *amounts, str(self.part), dtype, shape, int(once)))
         self.edges.extend((source, node) for source in sorted(sources))
         for tensor in outputs:
             self._writer[_memory(tensor)] = node
+        if not once:
+            self._repeated.update(map(_memory, outputs))
 
 
 def _plain(name: str) -> str:

@@ -97,8 +97,6 @@ def scale(run: Pass, batch: int) -> Captured:
     """
     try:
         (nodes, edges), (others, other_edges) = run(_FIRST), run(_SECOND)
-        if not _same(nodes, edges, others, other_edges):
-            nodes, edges = run(_FIRST)  # what a first pass computes once and keeps is not in the second
     except DataError as error:
         return _single(*run(None), batch, f"another batch fails: {error}")
     if not _same(nodes, edges, others, other_edges):
@@ -109,6 +107,8 @@ def scale(run: Pass, batch: int) -> Captured:
     if None in shapes.values() or any((amount < 0).any() for amount in (*slopes.values(), *fixed.values())):
         return _single(*run(None), batch, "an amount grows faster than the batch")
     columns: dict[str, Any] = {column: slope + fixed[f"{column}_fixed"] for column, slope in slopes.items()}
+    # What grows decides, not what is read: a mask of ones depends on no input and yet has a row for every sample.
+    columns["once"] = pd.concat(slopes, axis=1).eq(0).all(axis=1).astype("int64")
     columns["shape"] = [shapes[pair] for pair in zip(nodes["shape"], others["shape"], strict=True)]
     return Captured(nodes.assign(**columns, **fixed), edges, batch)
 

@@ -137,12 +137,13 @@ def roofline_times(graphs: OperatorGraphs) -> Floats:
     """(n, TARGETS) seconds of every coarse node on virtual accelerators, by the operator roofline.
 
     A node's time is the sum over its operators of launch + max(b · flops / peak, (b · bytes + 4 · parameters) /
-    bandwidth), one forward pass of a batch of b samples in FP32.
+    bandwidth), one forward pass of a batch of b samples in FP32; b is 1 for what runs once a step.
     """
     traffic, coarse = graphs.read + graphs.written, graphs.coarse
     times = np.empty((len(coarse.flops), TARGETS))
     for i, (batch, peak, bandwidth) in enumerate(_bank()):
-        seconds = np.maximum(batch * graphs.flops / peak, (batch * traffic + 4 * graphs.params) / bandwidth)
+        samples = np.where(graphs.once, 1, batch)
+        seconds = np.maximum(samples * graphs.flops / peak, (samples * traffic + 4 * graphs.params) / bandwidth)
         times[:, i] = np.bincount(coarse.group, seconds + _LAUNCHES[i % len(_LAUNCHES)], len(times))
     return times
 

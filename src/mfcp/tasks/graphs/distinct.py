@@ -20,7 +20,7 @@ from mfcp.tasks.graphs.operators import CLASS_NAMES
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-FEATURES = 15
+FEATURES = 16
 NEIGHBOURS = 2 * len(CLASS_NAMES)
 _MOST = 2  # of a class among producers or consumers; more are counted as this many
 
@@ -33,7 +33,8 @@ class DistinctOperators:
         counts: (G, U) sparse.
         operator, kind: (U,) index into `OPERATORS` and `CLASS_NAMES`.
         flops, traffic, params: (U,) per sample: FLOPs, bytes read and written, parameter elements.
-        shape: (U, FEATURES) what `shape_features` says of them.
+        once: (U,) whether it runs once a step, whatever the batch; its amounts are then those of a step.
+        shape: (U, FEATURES) what `shape_features` says of them, and `once`.
         neighbours: (U, NEIGHBOURS) producers, then consumers, by class, counted up to two.
     """
 
@@ -43,6 +44,7 @@ class DistinctOperators:
     flops: Floats
     traffic: Floats
     params: Floats
+    once: Bools
     shape: Floats
     neighbours: Floats
 
@@ -50,8 +52,15 @@ class DistinctOperators:
         """The graphs at these positions, in this order, and the operators that occur in them."""
         counts = self.counts[graphs]
         used = np.unique(counts.indices)
-        columns = ("operator", "kind", "flops", "traffic", "params", "shape", "neighbours")
+        columns = ("operator", "kind", "flops", "traffic", "params", "once", "shape", "neighbours")
         return replace(self, counts=counts[:, used], **{name: getattr(self, name)[used] for name in columns})
+
+    def of_steps(self, amount: Floats, batch: Floats) -> Floats:
+        """(G, K) sums of amounts (U, K) over the operators of a step of `batch` (G,) samples."""
+        once = self.once[:, None]
+        repeated = batch[:, None] * (self.counts @ np.where(once, 0.0, amount))
+        result: Floats = repeated + self.counts @ np.where(once, amount, 0.0)
+        return result
 
     def by_class(self, amount: NDArray[np.floating]) -> Floats:
         """(G, C) sums of an amount (U,) over the operators of each class."""
@@ -61,6 +70,11 @@ class DistinctOperators:
         table = csr_array((amount, (np.arange(size), self.kind)), shape=(size, len(CLASS_NAMES)))
         result: Floats = (self.counts @ table).toarray()
         return result
+
+    def class_steps(self, amount: Floats, batch: Floats) -> Floats:
+        """(G, C) sums of an amount (U,) over the operators of each class, of a step of `batch` (G,) samples."""
+        repeated = batch[:, None] * self.by_class(np.where(self.once, 0.0, amount))
+        return repeated + self.by_class(np.where(self.once, amount, 0.0))
 
 
 def distinguish(graphs: GraphArrays) -> DistinctOperators:
@@ -72,7 +86,8 @@ def distinguish(graphs: GraphArrays) -> DistinctOperators:
     base = np.array([_MOST + 1]) ** np.arange(len(CLASS_NAMES))
     around = neighbours.reshape(n, 2, len(CLASS_NAMES)).astype(np.int64) @ base
     amounts = (graphs.flops, graphs.read, graphs.written, graphs.numel, graphs.params)
-    key = _mix([graphs.operator, graphs.kind, *around.T, *(a.view(np.int64) for a in amounts)])
+    once = graphs.once.astype(np.int64)
+    key = _mix([graphs.operator, graphs.kind, once, *around.T, *(a.view(np.int64) for a in amounts)])
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     counts = csr_array((np.ones(n), (graphs.graph, inverse)), shape=(len(graphs.graph_id), len(first)))
     counts.sum_duplicates()
@@ -83,13 +98,14 @@ def distinguish(graphs: GraphArrays) -> DistinctOperators:
         flops=graphs.flops[first],
         traffic=traffic[first],
         params=graphs.params[first],
-        shape=shape_features(*(a[first] for a in amounts)),
+        once=graphs.once[first],
+        shape=np.column_stack([shape_features(*(a[first] for a in amounts)), once[first]]),
         neighbours=neighbours[first].astype(np.float64),
     )
 
 
 def shape_features(flops: Floats, read: Floats, written: Floats, numel: Floats, params: Floats) -> Floats:
-    """(U, FEATURES) logarithms of what amounts tell of an operator's shape.
+    """(U, FEATURES - 1) logarithms of what amounts tell of an operator's shape.
 
     For a convolution or product with weights, 2 · (terms of a sum) FLOPs make one output, and weights = channels ·
     (terms + 1 with a bias). So terms = flops / (2 · numel), output channels = params / terms, output positions =

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfcp.arrays import Floats, Ints, Texts
+from mfcp.arrays import Bools, Floats, Ints, Texts
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class GraphArrays:
         operator: (n,) index into `OPERATORS`.
         flops, read, written, numel, params: (n,) per sample: FLOPs, bytes read and written, elements of the
             first output, parameter elements counted at their first use.
+        once: (n,) whether an operator runs once a step, whatever the batch; its amounts are then those of a step.
         edges: (2, E) producer and consumer, positions in 0..n, unique.
         unknown: how many operators fell into the class `other`, by name.
     """
@@ -33,6 +34,7 @@ class GraphArrays:
     written: Floats
     numel: Floats
     params: Floats
+    once: Bools
     edges: Ints
     unknown: dict[str, int]
 

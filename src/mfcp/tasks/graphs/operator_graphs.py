@@ -16,6 +16,7 @@ from mfcp.errors import DataError
 from mfcp.tasks.graphs.coarsening import CoarseGraphs, coarsen
 from mfcp.tasks.graphs.distinct import DistinctOperators, distinguish
 from mfcp.tasks.graphs.graph_arrays import GraphArrays
+from mfcp.tasks.graphs.once import runs_once
 from mfcp.tasks.graphs.operators import classify, factorize, identify
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class OperatorGraphs(GraphArrays):
 def build_graphs(nodes: pd.DataFrame, edges: pd.DataFrame) -> OperatorGraphs:
     """Operator graphs from the `nodes` and `edges` tables of the log schema, in any row order.
 
-    Unknown amounts count as zero. Operators without a class are kept, in `other`.
+    Unknown amounts count as zero. Operators without a class are kept, in `other`. Which operators run once a step is
+    column `once`; where it is empty, `mfcp.tasks.graphs.once` tells it.
 
     Raises:
         DataError: a duplicate node, an edge to a node that is not there, or a cycle; names the graph.
@@ -68,7 +70,11 @@ def build_graphs(nodes: pd.DataFrame, edges: pd.DataFrame) -> OperatorGraphs:
     flops, read, written, numel, params = (table[column].to_numpy(np.float64, na_value=0.0) for column in columns)
     kind, unknown = classify(table["op"], flops, numel)
     operator = identify(table["op"])
-    return OperatorGraphs(names, ptr, kind, operator, flops, read, written, numel, params, ends, unknown)
+    once = runs_once(ptr, kind, operator, ends)
+    if "once" in table:
+        marked = table["once"].to_numpy(np.float64, na_value=np.nan)
+        once = np.where(np.isnan(marked), once, marked > 0)
+    return OperatorGraphs(names, ptr, kind, operator, flops, read, written, numel, params, once, ends, unknown)
 
 
 def _find(names: Texts, wanted: Texts) -> Ints:

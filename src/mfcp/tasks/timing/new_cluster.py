@@ -239,11 +239,11 @@ class _NetworkView:
         size, factors = graph_roofline(operators, [accelerator], batch[None])[0], _factors(known, operators)
         vectors, log_factors, log_launch = known.operator_parts(operators)
         seconds = roofline_seconds(operators, [accelerator])[:, 0] * np.exp(log_factors @ weights)
-        work = batch[:, None] * operators.by_class(seconds)
+        work = operators.class_steps(seconds, batch)
         launches = operators.counts @ np.exp(log_launch @ weights)
         total = np.maximum(work.sum(axis=1) + launches, _SHORTEST)
-        weighted = operators.counts @ (seconds[:, None] * vectors)
-        shares = np.column_stack([work, launches, batch[:, None] * weighted]) / total[:, None]
+        weighted = operators.of_steps(seconds[:, None] * vectors, batch)
+        shares = np.column_stack([work, launches, weighted]) / total[:, None]
         prior = size + factors @ weights
         return cls(prior, (prior + np.log(total)) / 2, factors, np.column_stack([size, factors, shares]))
 
@@ -268,7 +268,7 @@ def _roofline_view(
     if not known.rooflines:
         return np.zeros(len(batch)), np.zeros((len(batch), 0))
     coefficients = weights @ np.array([own.coefficients for own in known.rooflines])
-    work = batch[:, None] * operators.by_class(roofline_seconds(operators, [accelerator])[:, 0])
+    work = operators.class_steps(roofline_seconds(operators, [accelerator])[:, 0], batch)
     launches = operators.by_class(np.ones(len(operators.kind)))
     parts = np.concatenate([work, launches], axis=1) * np.exp(coefficients)
     total = np.maximum(parts.sum(axis=1), _SHORTEST)

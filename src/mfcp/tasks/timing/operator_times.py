@@ -4,6 +4,8 @@
     w_vi  = roofline_vi · exp(bounded linear(h_v)_i)           seconds per sample of operator v on cluster i
     t_gi  = Σ_v (b_gi w_vi + launch_i(operator of v))          seconds of a step of b_gi samples
 
+Operators that the batch does not repeat count once: b_gi is 1 for them.
+
 What is predicted is a mean of log times: of several such networks, and with a small weight of the fitted roofline
 (`mfcp.tasks.timing.roofline`), whose few coefficients extrapolate more calmly to an unseen kind of model.
 
@@ -26,7 +28,7 @@ from numpy.typing import NDArray
 from mfcp.arrays import Floats
 from mfcp.errors import DataError
 from mfcp.files import replacing
-from mfcp.tasks.graphs.distinct import DistinctOperators
+from mfcp.tasks.graphs.distinct import FEATURES, DistinctOperators
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
 from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
 from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings, Weights
@@ -117,7 +119,7 @@ class OperatorTimes:
 
         arrays = packed(self.members)
         arrays["rooflines"] = np.array([own.coefficients for own in self.rooflines])
-        vocabulary = {"operators": OPERATORS, "classes": CLASS_NAMES}
+        vocabulary = {"operators": OPERATORS, "classes": CLASS_NAMES, "features": FEATURES}
         about = vocabulary | {
             "settings": self.settings.model_dump(),
             "accelerators": [asdict(a) for a in self.accelerators],
@@ -137,6 +139,8 @@ class OperatorTimes:
         try:
             with safe_open(path, framework="numpy") as file:
                 about = json.loads((file.metadata() or {})["operator_times"])
+                if about.get("features") != FEATURES:
+                    raise DataError(f"{path}: made for other features of operators; fit it again")
                 if tuple(about["classes"]) != CLASS_NAMES:
                     raise DataError(f"{path}: made for other classes of operators; fit it again")
                 settings = TimingSettings(**about["settings"])

@@ -1,7 +1,8 @@
 """Rooflines: what public figures of an accelerator say about an operator's time, and how efficient it really is.
 
-An operator on b samples takes at least max(b · flops / peak, (b · activations + weights) / bandwidth) seconds. Real
-ones take longer, by a factor that depends on the class of operator, and each launch costs time of its own:
+An operator on b samples takes at least max(b · flops / peak, (b · activations + weights) / bandwidth) seconds, one that
+the batch does not repeat as much as on one sample. Real ones take longer, by a factor that depends on the class of
+operator, and each launch costs time of its own:
 
     t = Σ_c e_c R_c + l_c N_c       R_c roofline seconds of the operators of class c, N_c how many
 """
@@ -51,19 +52,20 @@ class Accelerator:
 
 
 def roofline_seconds(operators: DistinctOperators, accelerators: Sequence[Accelerator]) -> Floats:
-    """(U, M) seconds per sample of each operator at each accelerator's typical batch."""
+    """(U, M) seconds of each operator, per sample of each accelerator's typical batch; of a step where it runs once."""
     columns = []
     for a in accelerators:
-        traffic = operators.traffic * (a.element_bytes / 4) + 4 * operators.params / a.batch
+        sharing = np.where(operators.once, 1.0, a.batch)
+        traffic = operators.traffic * (a.element_bytes / 4) + 4 * operators.params / sharing
         columns.append(np.maximum(operators.flops / a.peak, traffic / a.bandwidth))
     return np.stack(columns, axis=1)
 
 
 def graph_roofline(operators: DistinctOperators, accelerators: Sequence[Accelerator], batch: Floats) -> Floats:
     """(M, n) log seconds of a step of `batch` (M, n) samples, all operators at the roofline and 5 us a launch."""
-    work = (operators.counts @ roofline_seconds(operators, accelerators)).T
-    launches = operators.counts.sum(axis=1)
-    result: Floats = np.log(np.maximum(batch * work + LAUNCH * launches, _SHORTEST))
+    seconds, launches = roofline_seconds(operators, accelerators), operators.counts.sum(axis=1)
+    work = np.stack([operators.of_steps(own[:, None], b)[:, 0] for own, b in zip(seconds.T, batch, strict=True)])
+    result: Floats = np.log(np.maximum(work + LAUNCH * launches, _SHORTEST))
     return result
 
 
@@ -138,8 +140,9 @@ def class_parts(
     counts = operators.counts.tocoo()
     row, u = counts.coords
     weights = 4.0 * np.where(operators.operator == _LOOKED_UP, 0.0, operators.params)
+    samples = np.where(operators.once[u], 1.0, batch[row])
     compute, traffic = operators.flops / peak, operators.traffic * (np.asarray(element_bytes) / 4)
-    seconds = np.maximum(batch[row] * compute[u], (batch[row] * traffic[u] + weights[u]) / bandwidth)
+    seconds = np.maximum(samples * compute[u], (samples * traffic[u] + weights[u]) / bandwidth)
     size = len(CLASS_NAMES)
     cell = np.bincount(row * size + operators.kind[u], counts.data * seconds, len(batch) * size)
     launches = operators.by_class(np.ones(len(operators.kind)))

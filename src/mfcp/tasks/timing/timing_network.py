@@ -26,7 +26,9 @@ _SHORTEST = 1e-12
 
 @dataclass(frozen=True)
 class _Inputs:
-    """Of U operators in n graphs: (U, ·) features, (U,) codes, (U, M) rooflines; (nnz,) triples; (n, O) launches."""
+    """Of U operators in n graphs: (U, ·) features, (U,) codes, (U, M) rooflines; (nnz,) triples, and which of them run
+    once a step; (n, O) launches.
+    """
 
     shape: Tensor
     neighbours: Tensor
@@ -36,6 +38,7 @@ class _Inputs:
     row: Tensor
     column: Tensor
     count: Tensor
+    once: Tensor
     launches: Tensor
 
 
@@ -81,9 +84,10 @@ class OperatorTimesNetwork(nn.Module):
     def forward(self, x: _Inputs, batch: Tensor) -> Tensor:
         """(n, M) log seconds of a step of `batch` (n, M) samples."""
         seconds = x.roofline * self.log_factors(self.vectors(x)).exp()
-        work = torch.zeros_like(batch).index_add(0, x.row, seconds[x.column] * x.count[:, None])
+        samples = torch.where(x.once[:, None], 1.0, batch[x.row])
+        work = torch.zeros_like(batch).index_add(0, x.row, samples * seconds[x.column] * x.count[:, None])
         launches = x.launches @ self.log_launch().exp()
-        total: Tensor = (batch * work + launches).clamp_min(_SHORTEST).log()
+        total: Tensor = (work + launches).clamp_min(_SHORTEST).log()
         return total
 
 
@@ -200,5 +204,6 @@ def _inputs(operators: DistinctOperators, accelerators: Sequence[Accelerator]) -
         row=torch.from_numpy(counts.row.astype(np.int64)),
         column=torch.from_numpy(counts.col.astype(np.int64)),
         count=real(counts.data),
+        once=torch.from_numpy(operators.once[counts.col]),
         launches=real(per_operator),
     )
