@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.published import elasticflow, fgd, gavel, muri
+from benchmarks.published import elasticflow, fgd, gavel, muri, shockwave
 from benchmarks.published.results import Number, summary
 
 SETS: dict[str, Callable[[Path, float], list[Number]]] = {
@@ -27,6 +27,7 @@ SETS: dict[str, Callable[[Path, float], list[Number]]] = {
     "fgd": fgd.numbers,
     "gavel_sim": gavel.numbers,
     "elasticflow": elasticflow.numbers,
+    "shockwave": shockwave.numbers,
 }
 
 

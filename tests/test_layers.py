@@ -50,7 +50,7 @@ LAYERS = {
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
         {"cluster", "jobs", "kernels", "luck", "placement", "semantics"},
-        {"beliefs", "configurations", "event_log"},
+        {"batches", "beliefs", "configurations", "event_log"},
         {"outcome", "traces"},
         {"policies"},
         {"course"},

@@ -33,7 +33,10 @@ class RoundTerms(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     round_s: float = Field(360.0, gt=0, description="seconds that a job may run before it is decided again")
     reset_s: float = Field(1920.0, ge=0, description="least seconds between two computations of shares")
-    cut_s: float = Field(0.0, ge=0, description="seconds that a job loses of a whole round if it did not run before")
+    cut_s: float = Field(
+        0.0, ge=0, description="seconds that a job loses of a whole round if it did not run in the one before; not in"
+        " the first of all",
+    )  # fmt: skip
 
 
 class SlotTerms(BaseModel):

@@ -7,6 +7,7 @@ import numpy as np
 from mfcp.arrays import Floats
 from mfcp.errors import DataError, SettingsError
 from mfcp.registry import import_members
+from mfcp.simulator.batches import Batches
 from mfcp.simulator.beliefs import Durations, TrueDurations
 from mfcp.simulator.clocks.decisions import run_decisions
 from mfcp.simulator.clocks.events import FITS, run_events
@@ -32,6 +33,7 @@ def import_policies() -> None:
         import_members(package)
 
 
+# Over 60 lines: half of them say what the arguments are.
 def simulate(
     jobs: Jobs,
     cluster: Cluster,
@@ -41,6 +43,7 @@ def simulate(
     belief: Durations = TrueDurations(),  # noqa: B008 - frozen
     speed: Floats | None = None,
     configurations: Configurations | None = None,
+    batches: Batches | None = None,
     placement: str = "first",
     retries: int = 3,
     last: int | None = None,
@@ -58,8 +61,9 @@ def simulate(
         speed: (n, K) of each job on each type of accelerator, 0 where it does not run; all 1 if None.
         configurations: how jobs can run, for policies that choose it; if None, the accelerators that a job asks for,
             and under elastic policies other numbers too, whose speed is that of theirs to the power 0.9.
-        placement: which node of those with room a job takes: the `first`, the `best` fit, or the `fastest`; or the name
-            of a `Placement`, which puts a job on one node and knows parts of accelerators. Not in rounds or decisions.
+        batches: which batch sizes jobs take while they train; in rounds only.
+        placement: which node with room a job takes: the `first`, the `best` fit, the `fastest`, or a `Placement`, which
+            puts it on one and knows parts of accelerators. Not in rounds or decisions.
         retries: how often a failed job starts again from nothing; after that it is given up. Which attempts fail
             follows from a job's name and the seed, whatever else runs.
         last: row of a job; a run in rounds ends when all jobs up to it have ended.
@@ -79,6 +83,8 @@ def simulate(
     fails = draw_failures(jobs.id, jobs.success, retries, seed)
     view = View.of(jobs, cluster, expected)
     policy.check(view)
+    if batches is not None and policy.clock != "rounds":
+        raise SettingsError(f"batch sizes change in rounds only; '{policy.name}' runs on a clock of {policy.clock}")
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
     if isinstance(policy, Ordering) and isinstance(terms, EventTerms):
         if placement in FITS:
@@ -86,12 +92,19 @@ def simulate(
         return run_shared(Course(jobs, cluster, expected, fails), policy, view, _placement(placement), speeds, seed)
     course = Course(jobs, cluster, expected, fails)
     if isinstance(policy, Shares) and isinstance(terms, RoundTerms):
-        return run_rounds(course, policy, terms, speeds, seed, last)
+        return run_rounds(course, policy, terms, speeds, seed, last, batches)
     if isinstance(policy, Deciding) and isinstance(terms, SlotTerms):
         made = Configurations.elastic if policy.elastic else Configurations.rigid
         return run_decisions(course, policy, terms, configurations or made(jobs, cluster, speeds))
-    fitting = ", ".join(name for name, each in PRESETS.items() if type(each) is type(PRESETS[DEFAULTS[policy.clock]]))
-    raise SettingsError(f"policy '{policy.name}' runs on a clock of {policy.clock}; choose semantics of {fitting}")
+    raise SettingsError(
+        f"policy '{policy.name}' runs on a clock of {policy.clock}; choose semantics of {_names(policy)}"
+    )
+
+
+def _names(policy: Policy) -> str:
+    """The presets of a policy's clock."""
+    own = type(PRESETS[DEFAULTS[policy.clock]])
+    return ", ".join(name for name, each in PRESETS.items() if type(each) is own)
 
 
 def _placement(name: str) -> Placement:

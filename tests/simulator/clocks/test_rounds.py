@@ -43,8 +43,12 @@ def test_a_round_ends_with_its_last_job():
 
 
 def test_a_job_that_did_not_run_before_loses_part_of_a_whole_round():
-    outcome = run([(0, 1, 240)], semantics=PRESETS["shockwave"])
-    assert outcome.finished.tolist() == [120 + 120 + 20 * 120 / 120]  # 100 steps, 120 steps, 20 steps
+    outcome = run([(0, 1, 240), (0, 1, 240)], semantics=PRESETS["shockwave"])
+    # 120 steps of one job, which nobody charges; 100 of the other, then 120; 100 of the first and its last 20; 20.
+    assert outcome.log.loc[outcome.log["event"] == "started", "time_s"].tolist() == [0, 120, 360, 500]
+    assert sorted(outcome.finished.tolist()) == [480 + 20, 500 + 20]
+    alone = run([(0, 1, 240)], semantics=PRESETS["shockwave"])
+    assert alone.finished.tolist() == [240]
 
 
 def test_beliefs_change_what_uses_what_is_left():

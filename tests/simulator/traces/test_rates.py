@@ -7,7 +7,7 @@ import pytest
 from mfcp.errors import DataError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.traces.rates import read_configurations, read_speeds
+from mfcp.simulator.traces.rates import read_batches, read_configurations, read_speeds
 
 CLUSTER = Cluster.parse("v100:4,k80:8")
 
@@ -78,3 +78,33 @@ def test_what_is_wrong_with_configurations_is_told(tmp_path, jobs, columns, mess
     path = written(tmp_path, job=["0", "1", "2"], gpus=[1, 1, 1], type=["k80"] * 3, iterations_per_s=[1, 1, 1])
     with pytest.raises(DataError, match="the trace tells no iterations"):
         read_configurations(path, once, CLUSTER)
+
+
+PHASES = {"first_epoch": [0, 3, 0], "batch_size": [8, 16, 4], "samples_per_epoch": [100, 100, 50]}
+
+
+def test_batch_sizes_of_models_and_of_jobs(tmp_path, jobs):
+    path = written(tmp_path, model=["bert", "bert", "gpt"], steps_per_s=[2, 1.5, 1], **PHASES)
+    found = read_batches(path, jobs)
+    assert (found.job.tolist(), found.epoch.tolist(), found.size.tolist()) == ([0, 0, 2, 2], [0, 3] * 2, [8, 16] * 2)
+    assert (found.rate.tolist(), found.ahead.tolist()) == ([2, 1.5] * 2, [0] * 4)
+    path = written(tmp_path, job=["y", "y", "x"], ahead=[1, 1, 0], steps_per_s=[2, 1.5, 1], **PHASES)
+    found = read_batches(path, jobs)
+    assert (found.job.tolist(), found.samples.tolist(), found.ahead.tolist()) == ([0, 1, 1], [50, 100, 100], [0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps_per_s": None}, r"t\.csv: no column steps_per_s"),
+        ({"batch_size": [8, "many", 4]}, "row 2: batch_size is 'many', expected a whole number of 1 or more"),
+        ({"first_epoch": [0, 0, 0]}, "not in the order of their epochs"),
+        ({"first_epoch": [1, 3, 0]}, "first phase is not at epoch 0"),
+        ({"model": ["gpt", "gpt", "gpt"]}, "no row is about a job of the trace; the first is 'bert'"),
+    ],
+)
+def test_what_is_wrong_with_batch_sizes_is_told(tmp_path, jobs, change, message):
+    columns = {"model": ["bert", "bert", "vgg"], "steps_per_s": [2, 1.5, 1]} | PHASES | change
+    path = written(tmp_path, **{name: values for name, values in columns.items() if values is not None})
+    with pytest.raises(DataError, match=message):
+        read_batches(path, jobs)

@@ -11,6 +11,7 @@ from mfcp.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from mfcp.arrays import Floats
+    from mfcp.simulator.batches import Batches
     from mfcp.simulator.beliefs import Durations
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.configurations import Configurations
@@ -27,7 +28,7 @@ class Case:
     Attributes:
         trace, cluster: what runs where.
         semantics: a preset, or None for each policy's own.
-        belief, speed, configurations, placement: as `mfcp.simulator.simulation.simulate`.
+        belief, speed, configurations, batches, placement: as `mfcp.simulator.simulation.simulate`.
     """
 
     trace: Trace
@@ -36,6 +37,7 @@ class Case:
     belief: Durations
     speed: Floats | None
     configurations: Configurations | None
+    batches: Batches | None
     placement: str
 
     @staticmethod
@@ -44,7 +46,7 @@ class Case:
         from mfcp.simulator.cluster import Cluster
         from mfcp.simulator.semantics import preset
         from mfcp.simulator.traces.nodes import read_nodes
-        from mfcp.simulator.traces.rates import read_configurations
+        from mfcp.simulator.traces.rates import read_batches, read_configurations
         from mfcp.simulator.traces.reading import read_trace
 
         table = Path(options.cluster)
@@ -54,8 +56,9 @@ class Case:
             options.trace, columns=_columns(options.columns), leave_out=options.leave_out, most=cluster.largest()
         )
         ways = read_configurations(options.configurations, trace.jobs, cluster) if options.configurations else None
+        batches = read_batches(options.batches, trace.jobs) if options.batches else None
         belief, speed = _belief(options.belief, trace), _speeds(options.speeds, trace, cluster)
-        return Case(trace, cluster, semantics, belief, speed, ways, options.placement)
+        return Case(trace, cluster, semantics, belief, speed, ways, batches, options.placement)
 
     def run(self, policy: Policy, seed: int) -> Outcome:
         """Simulate one policy."""
@@ -63,7 +66,7 @@ class Case:
 
         return simulate(
             self.trace.jobs, self.cluster, policy, semantics=self.semantics, belief=self.belief, speed=self.speed,
-            configurations=self.configurations, placement=self.placement, seed=seed,
+            configurations=self.configurations, batches=self.batches, placement=self.placement, seed=seed,
         )  # fmt: skip
 
     def at_load(self, load: float) -> Case:

@@ -56,6 +56,11 @@ def add_parser(commands: Any) -> None:
         help="for policies that choose sizes: table of job or model, gpus, and speed or iterations_per_s",
     )  # fmt: skip
     simulate.add_argument(
+        "--batches", type=Path, metavar="FILE",
+        help="in rounds, batch sizes that jobs take while they train: table of job or model, first_epoch, batch_size, "
+        "samples_per_epoch and steps_per_s",
+    )  # fmt: skip
+    simulate.add_argument(
         "--semantics", metavar="NAME", help="a preset: plain, muri, gavel, shockwave, slots, elasticflow"
     )
     simulate.add_argument(

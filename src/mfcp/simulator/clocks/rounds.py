@@ -12,6 +12,8 @@ from random import Random
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.simulator.batches import Batches
+from mfcp.simulator.clocks.batch_sizes import BatchSizes
 from mfcp.simulator.course import Course
 from mfcp.simulator.kernels.books import MOVED, STARTED, STOPPED
 from mfcp.simulator.outcome import Outcome
@@ -22,7 +24,13 @@ NEVER_GIVEN = 1e9  # what a share weighs on a type that the job has not been on
 
 
 def run_rounds(
-    course: Course, policy: Shares, semantics: RoundTerms, speed: Floats, seed: int, last: int | None
+    course: Course,
+    policy: Shares,
+    semantics: RoundTerms,
+    speed: Floats,
+    seed: int,
+    last: int | None,
+    batches: Batches | None = None,
 ) -> Outcome:
     """Run all jobs up to `last` to their end; see `mfcp.simulator.simulation.simulate`.
 
@@ -30,7 +38,7 @@ def run_rounds(
         SettingsError: the policy gives shares that are no numbers, as of unknown durations.
         SolverError: it lets jobs wait for ever.
     """
-    run = _Rounds(course, policy, semantics, speed, seed)
+    run = _Rounds(course, policy, semantics, speed, seed, batches)
     last = len(course.jobs.id) - 1 if last is None else last
     while run.step(last):
         pass
@@ -50,10 +58,19 @@ class _Rounds:
             the last, and the steps that were left then.
     """
 
-    def __init__(self, course: Course, policy: Shares, semantics: RoundTerms, speed: Floats, seed: int) -> None:
+    def __init__(
+        self,
+        course: Course,
+        policy: Shares,
+        semantics: RoundTerms,
+        speed: Floats,
+        seed: int,
+        batches: Batches | None = None,
+    ) -> None:
         n, kinds = speed.shape
         self.course, self.policy, self.terms, self.size = course, policy, semantics, course.cluster.by_type
         self.speed = speed / course.jobs.step[:, None]
+        self.sizes = None if batches is None else BatchSizes(batches, course, self.speed)
         self.share, self.time, self.deficit = (np.zeros((n, kinds)) for _ in range(3))
         self.given, self.total, self.start_s = np.zeros(n, bool), np.zeros(kinds), semantics.round_s / 2
         self.place, self.before = np.full(n, -1), np.full(n, -1)
@@ -180,22 +197,28 @@ class _Rounds:
         whole = np.where(whole == 0, speed * terms.round_s, whole)  # a step longer than a round goes on in the next
         steps = np.minimum(whole, rest)
         took = steps / speed
-        if terms.cut_s > 0:
-            cut = steps * (took - terms.cut_s) / took
-            cut = np.where(cut >= 1, np.floor(cut), cut)
-            steps = np.where((self.before[rows] < 0) & (took > terms.round_s - 5.0), cut, steps)
+        lost = np.zeros(len(rows))
+        if terms.cut_s > 0 and self.rounds > 1:
+            lost = np.where((self.before[rows] < 0) & (took > terms.round_s - 5.0), terms.cut_s, lost)
+            cut = steps * (1 - lost / np.maximum(took, terms.cut_s))
+            steps = np.where(lost > 0, np.where(cut >= 1, np.floor(cut), cut), steps)
         course.begin(rows)
         course.left[rows] -= steps
-        self.time[rows, kind] += took
-        np.add.at(self.total, kind, took)
+        self.time[rows, kind] += took - lost
+        np.add.at(self.total, kind, took - lost)
         course.executed[rows] += took
         course.held[rows] += took * course.jobs.gpus[rows]
         over = steps >= rest
         now, course.now = course.now, course.now + float(took.max())
         again = course.end(rows[over], now + took[over], course.jobs.gpus[rows[over]], kind[over])
         self.place[rows[over]] = -1
+        if self.sizes is not None:
+            self.sizes.take(rows[~over])
+            self.sizes.restart(rows[over][again])
         gone = rows[over][~again]
         for job in gone:
             self.total -= self.time[job]
         self.changed |= len(gone) > 0
         self.active = self.active[np.isin(self.active, gone, invert=True)]
+        if self.sizes is not None:
+            self.sizes.look(self.active)

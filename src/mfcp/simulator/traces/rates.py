@@ -10,6 +10,7 @@ import pandas as pd
 
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError
+from mfcp.simulator.batches import Batches
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
@@ -74,14 +75,35 @@ def read_configurations(path: Path, jobs: Jobs, cluster: Cluster) -> Configurati
     return Configurations(own[1].astype(np.int64), own[0].astype(np.int64), rates, own[2])
 
 
+def read_batches(path: Path, jobs: Jobs) -> Batches:
+    """Batch sizes that jobs want: `job` or `model`, `first_epoch`, `batch_size`, `samples_per_epoch`, `steps_per_s`.
+
+    A row is a phase, from an epoch on; the first one of a job is at 0, with the batch that its iterations are of.
+    `ahead` may say how many epochs ahead a job looks. Jobs that have no row keep their batch.
+
+    Raises:
+        DataError: a column that is missing, a cell that is wrong, or phases that make no sense.
+    """
+    frame, by, column = _named(path, ("first_epoch", "batch_size", "samples_per_epoch", "steps_per_s"))
+    whole = {"first_epoch": 0, "batch_size": 1, "samples_per_epoch": 1} | ({"ahead": 0} if "ahead" in frame else {})
+    columns = {name: numbers(path, frame, name, least=least, below=1e12, whole=True) for name, least in whole.items()}
+    phases = pd.DataFrame({"ahead": np.zeros(len(frame))} | columns).astype(np.int64)
+    phases["rate"] = numbers(path, frame, "steps_per_s")
+    phases["who"] = frame[column].astype("str").fillna("").to_numpy(str)
+    asked = pd.DataFrame({"job": np.arange(len(jobs.id)), "who": jobs.id if by == "job" else jobs.kind})
+    own = asked.merge(phases, on="who").sort_values(["job", "first_epoch"], kind="stable")
+    if not len(own):
+        raise DataError(f"{path}: no row is about a job of the trace; the first is '{asked['who'].iloc[0]}'")
+    names = ("job", "first_epoch", "batch_size", "rate", "samples_per_epoch", "ahead")
+    try:
+        return Batches(*(own[name].to_numpy() for name in names))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
 def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> tuple[pd.DataFrame, Ints, Ints]:
     """The table, (rows,) number of the one whom each is about, and (n,) that of each job."""
-    frame = read_table(path)
-    found = next(((by, name) for by, names in NAMED.items() for name in names if name in frame), None)
-    missing = ([] if found else ["job or model"]) + [name for name in columns if name not in frame]
-    if missing or found is None:
-        raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(map(str, frame.columns))}")
-    by, column = found
+    frame, by, column = _named(path, columns)
     names = frame[column].astype("str").fillna("").to_numpy(str)
     known, row = np.unique(names, return_inverse=True)
     asked = jobs.id if by == "job" else jobs.kind
@@ -89,6 +111,16 @@ def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> tuple[pd.DataFrame,
     for job in np.flatnonzero(known[job_row] != asked)[:1]:
         raise DataError(f"{path}: no row whose {column} is '{asked[job]}', which job {jobs.id[job]} of the trace has")
     return frame, row.astype(np.int64), job_row.astype(np.int64)
+
+
+def _named(path: Path, columns: Sequence[str]) -> tuple[pd.DataFrame, str, str]:
+    """The table, whom its rows are about, job or kind, and by which column; further columns must be there."""
+    frame = read_table(path)
+    found = next(((by, name) for by, names in NAMED.items() for name in names if name in frame), None)
+    missing = ([] if found else ["job or model"]) + [name for name in columns if name not in frame]
+    if missing or found is None:
+        raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(map(str, frame.columns))}")
+    return frame, *found
 
 
 def _types(path: Path, frame: pd.DataFrame, cluster: Cluster) -> Ints:

@@ -44,3 +44,16 @@ def test_only_the_oldest_part_is_planned(moment):
     assert Policy.build("allox", alpha=0.7).solve(now).ravel().tolist() == [0, 1, 0]
     with pytest.raises(ValueError, match="alpha"):
         Policy.members["allox"](alpha=0)
+
+
+def test_gangs_are_held_or_planned_anew(moment):
+    """Of 4 devices a job of 2 has 2, the others share the rest; or it has one place, and half a share."""
+    now = moment([[1.0]] * 3, [4], gpus=np.array([2, 2, 1]), left=np.array([30.0, 10.0, 50.0]),
+                 before=np.array([[1.0], [0.0], [0.0]]))  # fmt: skip
+    assert Policy.build("allox").solve(now).ravel().tolist() == [1, 1, 1]
+    anew = Policy.build("allox", gangs="anew")
+    now = moment([[1.0]] * 3, [4], gpus=np.array([2, 2, 1]), left=np.array([30.0, 10.0, 50.0]),
+                 before=np.array([[0.5], [0.0], [0.0]]))  # fmt: skip
+    assert anew.solve(now).ravel().tolist() == [0.5, 0.5, 1]
+    now = moment([[1.0]] * 2, [1], gpus=np.array([1, 1]), left=np.array([30.0, 10.0]), before=np.array([[1.0], [0.0]]))
+    assert anew.solve(now).ravel().tolist() == [1, 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -17,20 +17,27 @@ class Allox(Shares):
 
     A job at place p from the end of a device's queue delays p jobs, itself among them, by the time that it needs there
     (Bruno, Coffman and Sethi, 1974). Only the head of each queue is given its device; the rest is decided again. Le et
-    al., "AlloX", EuroSys 2020, with all waiting jobs (alpha = 1) or the part that has waited longest.
+    al., "AlloX", EuroSys 2020, with all waiting jobs (alpha = 1) or the part that has waited longest, but as
+    many as there are free devices.
+
+    It is made for jobs of one accelerator. Others are `held` to their end like these, or planned `anew` at every reset,
+    a place in a queue as one device and their share divided by their accelerators, as in Shockwave's simulator.
     """
 
     name: ClassVar[str] = "allox"
     uses: ClassVar[Uses] = ("expected",)
     alpha: float = Field(1.0, gt=0, le=1, description="part of the waiting jobs that is planned, the oldest")
+    gangs: Literal["held", "anew"] = Field("held", description="whether jobs of several accelerators keep them")
 
     def solve(self, moment: Moment) -> Floats:
         """One assignment problem."""
         share = moment.before.copy()
-        waiting = np.flatnonzero(~share.any(axis=1))
-        waiting = waiting[: max(1, int(self.alpha * len(waiting)))]  # in order of submission
-        free = np.maximum(moment.size - moment.gpus @ (share > 0), 0)
+        each = np.ones_like(moment.gpus) if self.gangs == "anew" else moment.gpus
+        held = (share == 1.0) if self.gangs == "anew" else (share > 0)
+        waiting = np.flatnonzero(~held.any(axis=1))
+        free = np.maximum(moment.size - each @ held, 0)
         device = np.repeat(np.arange(len(free)), free)
+        waiting = waiting[: max(len(device), int(self.alpha * len(waiting)))]  # in order of submission
         if len(waiting) == 0 or len(device) == 0:
             return share
         with np.errstate(divide="ignore"):
@@ -42,6 +49,6 @@ class Allox(Shares):
         behind, where = np.divmod(columns, len(device))
         for i in np.argsort(-behind, kind="stable"):  # the head of a queue is furthest from its end
             if device[where[i]] >= 0:
-                share[waiting[rows[i]], device[where[i]]] = 1.0
+                share[waiting[rows[i]], device[where[i]]] = each[waiting[rows[i]]] / moment.gpus[waiting[rows[i]]]
                 device[where[i]] = -1
         return share
