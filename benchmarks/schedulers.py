@@ -1,0 +1,313 @@
+"""`python benchmarks/schedulers.py --data DIR`: the systems of a survey against the baselines that it names, as a page.
+
+DIR holds `schedulers/elasticflow`, `schedulers/gavel_sim` and `philly`. Every comparison is on the same blocks of
+consecutive jobs, both policies on each, so that the interval is of paired ratios or differences over blocks. There are
+three kinds: gangs on 64 accelerators in one pool; the same with the deadlines of their traces; and jobs of one
+accelerator on three types. `--page` writes the page again from the kept numbers, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.published.gavel import read_jobs
+from mfcp.arrays import Floats
+from mfcp.border.json_text import read_json
+from mfcp.files import write_json
+from mfcp.progress import progress
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.configurations import Configurations
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.outcome import Outcome
+from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.policies.planning.hare import in_rounds
+from mfcp.simulator.semantics import RoundTerms
+from mfcp.simulator.simulation import import_policies, simulate
+from mfcp.simulator.traces.description import at_load
+
+DOCS = Path(__file__).parents[1] / "docs"
+NUMBERS, PAGE = DOCS / "simulator/schedulers.json", DOCS / "schedulers.md"
+POOL, TYPES = Cluster.parse("64"), Cluster.parse("v100:8,p100:8,k80:8")
+BLOCKS, JOBS, LOAD = 2, 200, 0.9  # blocks of each trace, jobs of a block, offered load
+TYPED_LOAD = 0.5  # of accelerators as fast as the fastest: others are two to ten times slower
+PATIENCE = (1.5, 4.0)  # deadlines of jobs that have none: so many times their duration on the fastest type
+BUSY_W, IDLE_W, CLOCKS = 250.0, 60.0, (0.5, 0.75, 1.0)  # assumed watts, and frequencies to choose from
+BUDGET_W = 10_000.0  # of PowerFlow: at that, jobs end about as early as under LAS
+DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Block:
+    """Jobs on a cluster; `speed` (n, K) on its types."""
+
+    name: str
+    jobs: Jobs
+    cluster: Cluster
+    speed: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the survey's tables, and what we compare.
+
+    Attributes:
+        table, system: as there; against, claim: the survey's baseline and effect.
+        ours, base: policies, by what `RUNS` or the registry knows.
+        on: kind of blocks; metric: name in `METRICS`.
+        why: why it is not compared, empty where it is.
+    """
+
+    table: int
+    system: str
+    against: str
+    claim: str
+    ours: str = ""
+    base: str = ""
+    on: str = ""
+    metric: str = ""
+    why: str = ""
+
+
+ROWS = (
+    Row(6, "Tiresias (SRSF)", "Yarn", "mean JCT -78 %", "srsf", "fifo", "gangs", "mean JCT"),
+    Row(6, "Tiresias (LAS)", "Yarn", "mean JCT -78 %", "las", "fifo", "gangs", "mean JCT"),
+    Row(6, "Themis", "Tiresias", "fairness 2.25 times", "themis", "las", "gangs", "worst unfairness"),
+    Row(6, "AlloX", "SRTF", "mean JCT -95 %", "allox", "srtf", "types", "mean JCT"),
+    Row(6, "Chronus", "EDF", "deadlines met +75 %", "chronus", "edf", "deadlines", "deadlines met"),
+    Row(7, "Hydra", "AlloX", "deadlines met +86 %", "hydra", "allox", "types", "deadlines met"),
+    Row(7, "Hare", "Tiresias", "mean JCT -80 %", "hare", "las", "gangs", "mean JCT"),
+    Row(7, "Gavel", "Themis", "fairness 2.8 times", "finish_time", "finish_time_blind", "types", "unfairness"),
+    Row(8, "ElasticFlow", "Chronus", "deadlines met +50 %", "elastic_flow", "chronus", "deadlines", "deadlines met"),
+    Row(8, "Pollux", "Optimus", "time to converge -37 %", "goodput", "optimus", "gangs", "mean JCT"),
+    Row(8, "MuxFlow", "Gandiva", "utilization +45 %", why="needs two jobs on one accelerator"),
+    Row(8, "MLFS", "HyperSched", "time to converge -64 %", why="needs loss curves of jobs"),
+    Row(9, "Gandiva", "Yarn", "utilization +26 %", why="needs two jobs on one accelerator"),
+    Row(9, "SMD", "Optimus", "utilization +30 %", "smd", "optimus", "gangs", "mean JCT"),
+    Row(9, "CoGNN", "MPS, MIG", "mean JCT -75 %", why="needs several jobs on one accelerator, and their memory"),
+    Row(9, "PowerFlow", "Tiresias", "energy 1.57 times less", "powerflow", "las at full clock", "gangs", "energy"),
+    Row(9, "PowerFlow", "Tiresias", "mean JCT at that", "powerflow", "las at full clock", "gangs", "mean JCT"),
+)
+_MURI, _REFERENCE, _HAND = "numbers of Muri", "an independent simulator", "properties of small cases, by hand"
+HELD: dict[str, str] = {
+    "srtf": f"{_MURI}; {_REFERENCE}",
+    "srsf": f"{_MURI}; {_REFERENCE}",
+    "las": f"{_MURI} and of ElasticFlow; {_REFERENCE}",
+    "themis": f"{_MURI} and of ElasticFlow",
+    **dict.fromkeys(("edf_widest", "elastic_flow"), "numbers of ElasticFlow"),
+    **dict.fromkeys(("allox", "max_min", "finish_time"), "numbers of Gavel and of Shockwave"),
+    **dict.fromkeys(("las_shares", "finish_time_blind", "in_turn", "in_turn_fastest", "isolated"), "numbers of Gavel"),
+    **dict.fromkeys(("even_time", "most_throughput", "least_makespan"), "numbers of Shockwave"),
+    **dict.fromkeys(("fifo", "sjf", "easy", "edf", "least_laxity", "qssf"), _REFERENCE),
+    "gittins": f"{_REFERENCE}; all orders of small cases",
+    "hydra": "all orders of small cases",
+    "chronus": "all plans of small cases",
+    "goodput": "all sizes of small cases",
+    "smd": "all choices of small cases",
+    **dict.fromkeys(("qore", "hare", "optimus", "powerflow"), _HAND),
+}
+"""Policy → what its tests and the conformance benchmark hold it to."""
+
+
+def blocks(data: Path, kind: str) -> Iterator[Block]:
+    """The blocks of a kind; which jobs they have is drawn once."""
+    rng = np.random.default_rng(0)
+    if kind == "types":
+        for seed in (0, 42, 1234, 15):
+            jobs, speed = read_jobs(data / "schedulers/gavel_sim", seed, 900.0)
+            for start in rng.integers(0, 4000, BLOCKS + 1):
+                rows = np.arange(start, start + JOBS)
+                own = jobs.take(rows)
+                best = speed[rows].max(axis=1)
+                own = replace(own, submit=own.submit - own.submit[0], step=1 / best)
+                patience = rng.uniform(*PATIENCE, JOBS) * own.duration
+                own = at_load(replace(own, deadline=own.submit + patience), TYPES, TYPED_LOAD)
+                yield Block(f"gavel {seed}, {start}", own, TYPES, speed[rows] / best[:, None])
+        return
+    paths = sorted((data / "schedulers/elasticflow").glob("cluster*.parquet"))
+    paths += [] if kind == "deadlines" else [data / "philly/jobs.parquet"]
+    for path in paths:
+        frame = pd.read_parquet(path).sort_values("submit_time_s", kind="stable")
+        frame = frame[(frame["num_gpus"] <= POOL.accelerators) & (frame["num_gpus"] > 0) & (frame["duration_s"] > 0)]
+        for start in rng.integers(0, len(frame) - JOBS, BLOCKS):
+            own = frame.iloc[start : start + JOBS]
+            submit, duration, gpus = (own[c].to_numpy(float) for c in ("submit_time_s", "duration_s", "num_gpus"))
+            deadline = own["deadline_s"].to_numpy(float) - submit if kind == "deadlines" else np.full(JOBS, np.inf)
+            first = submit[0]
+            jobs = Jobs.simple(submit - first, gpus, duration, deadline=submit - first + deadline)
+            yield Block(
+                f"{path.stem if 'cluster' in path.stem else 'philly'}, {start}", at_load(jobs, POOL, LOAD), POOL
+            )
+
+
+def _plain(block: Block, name: str) -> Outcome:
+    policy = Policy.build(name)
+    options: dict[str, Any] = {"semantics": RoundTerms(round_s=60.0, reset_s=0.0)} if policy.clock == "rounds" else {}
+    if policy.clock == "events" and block.speed is not None:
+        options["placement"] = "fastest"
+    return simulate(block.jobs, block.cluster, policy, speed=block.speed, **options)
+
+
+def _with(ways: Callable[[Block], Configurations], name: str, **fields: Any) -> Callable[[Block], Outcome]:
+    return lambda block: simulate(block.jobs, block.cluster, Policy.build(name, **fields), configurations=ways(block))
+
+
+def _at_clocks(block: Block) -> Configurations:
+    ways = Configurations.elastic(block.jobs, block.cluster)
+    return ways.with_frequencies(np.array(CLOCKS), IDLE_W, BUSY_W)
+
+
+RUNS: dict[str, Callable[[Block], Outcome]] = {
+    "hare": _with(lambda block: in_rounds(block.jobs, block.cluster.accelerators), "hare"),
+    "chronus": lambda block: simulate(block.jobs, block.cluster, Policy.build("chronus", limit_s=1.0)),
+    "powerflow": _with(_at_clocks, "powerflow", budget_w=BUDGET_W),
+    "las at full clock": lambda block: _plain(block, "las"),
+}
+"""How a policy is run where its name alone does not tell."""
+
+
+def unfairness(outcome: Outcome) -> Floats:
+    """(n,) completion time over that of an even share: the duration times how crowded the cluster was meanwhile."""
+    jobs, end = outcome.jobs, outcome.finished
+    times = np.concatenate([jobs.submit, end])
+    order = np.argsort(times, kind="stable")
+    asked = np.cumsum(np.concatenate([jobs.gpus, -jobs.gpus])[order])
+    times = times[order]
+    crowd = np.maximum(asked / outcome.cluster.accelerators, 1.0)[:-1] * np.diff(times)
+    total = np.concatenate([[0.0], np.cumsum(crowd)])
+    mean = (np.interp(end, times, total) - np.interp(jobs.submit, times, total)) / np.maximum(outcome.jct, 1e-9)
+    result: Floats = outcome.jct / (jobs.duration * np.maximum(mean, 1.0))
+    return result
+
+
+METRICS: dict[str, Callable[[Outcome], float]] = {
+    "mean JCT": lambda outcome: outcome.metrics()["mean_jct_s"],
+    "deadlines met": lambda outcome: outcome.metrics()["deadlines_met"],
+    "worst unfairness": lambda outcome: float(unfairness(outcome).max()),
+    "unfairness": lambda outcome: float(unfairness(outcome).mean()),
+    "energy": lambda outcome: float(outcome.joules.sum() or outcome.held.sum() * BUSY_W),
+}
+SHARES = ("deadlines met",)  # compared by their difference; more is better
+
+
+def measure(data: Path) -> dict[str, Any]:
+    """Every metric that a row asks for, policy by policy, block by block."""
+    import_policies()
+    found: dict[str, Any] = {}
+    kinds = sorted({row.on for row in ROWS if row.on})
+    every = {kind: list(blocks(data, kind)) for kind in kinds}
+    asked = sorted({(row.on, policy) for row in ROWS if row.on for policy in (row.ours, row.base)})
+    with progress("schedulers", sum(len(every[kind]) for kind, _ in asked)) as advance:
+        for kind, policy in asked:
+            metrics = sorted({row.metric for row in ROWS if row.on == kind and policy in (row.ours, row.base)})
+            values: dict[str, list[float]] = {metric: [] for metric in metrics}
+            for block in every[kind]:
+                outcome = RUNS.get(policy, partial(_plain, name=policy))(block)
+                for metric in metrics:
+                    values[metric].append(METRICS[metric](outcome))
+                advance()
+            found.setdefault(kind, {})[policy] = values
+    return {"blocks": {kind: [block.name for block in own] for kind, own in every.items()}, "found": found}
+
+
+def compared(numbers: dict[str, Any], row: Row) -> tuple[float, float, float, float]:
+    """Geometric mean over blocks of ours over the base's, or mean difference; its 95 % interval; the base's mean."""
+    ours, base = (np.array(numbers["found"][row.on][name][row.metric]) for name in (row.ours, row.base))
+    share = row.metric in SHARES
+    each = ours - base if share else np.log(ours / base)
+    drawn = np.random.default_rng(0).integers(0, len(each), (DRAWS, len(each)))
+    values = np.array([each.mean(), *np.quantile(each[drawn].mean(axis=1), [0.025, 0.975])])
+    low, middle, high = sorted(values if share else np.exp(values))
+    return middle, low, high, float(base.mean())
+
+
+INTRODUCTION = """\
+# The survey's schedulers against its baselines
+
+The survey of performance modelling for deep-learning schedulers names in Tables 6 to 9 a baseline and an effect for
+every system. The effects are from each system's own paper, on traces and clusters of its own. Here each system that the
+simulator has stands against the baseline that the survey names, both on the same jobs: the *order* is to be compared,
+not the number.
+
+Blocks are {jobs} consecutive jobs. `gangs`: {gangs} blocks of ten clusters of ElasticFlow's traces and of Philly, on 64
+accelerators in one pool at a load of {load}. `deadlines`: {deadlines} of ElasticFlow's, with their deadlines, of which
+about half cannot be met with as many accelerators as asked for. `types`: {types} of Gavel's jobs of one accelerator, on
+eight V100, P100 and K80 each, with deadlines at {patience[0]:g} to {patience[1]:g} times the duration on the fastest.
+Durations are known. Elastic jobs scale as accelerators to the power 0.9. Intervals resample blocks.
+
+| table | system | survey | here, on | metric | ratio or difference | order |
+|---|---|---|---|---|---|---|
+"""
+NOTES = """
+- Unfairness is a completion time over the duration times how crowded the cluster was meanwhile: 1 is an even share.
+- Policies of rounds (`allox`, `finish_time`) decide every 60 s here, the others at every event.
+- Energy counts accelerators in use: {busy:g} W at full clock, {idle:g} W of it idle, the rest by the cube of the clock,
+  which is assumed. LAS runs at full clock, 16 kW of 64; PowerFlow has a budget of {budget:g} kW.
+- Hare's rounds and Pollux' speed-ups are of the simulator's own configurations, not of the papers' jobs.
+
+## What each policy was held to
+
+| policy | held to |
+|---|---|
+"""
+END = """
+`numbers` are published ones, `python benchmarks/conformance.py --data DIR` compares them ([what
+agrees](simulator.md)); the rest is in `tests/simulator`.
+
+Run it again: `python benchmarks/schedulers.py --data DIR`.
+"""
+
+
+def page(numbers: dict[str, Any]) -> str:
+    """The page as text."""
+    count = {kind: len(names) for kind, names in numbers["blocks"].items()}
+    held = "".join(f"| `{name}` | {what} |\n" for name, what in sorted(HELD.items()))
+    return (
+        INTRODUCTION.format(jobs=JOBS, load=LOAD, patience=PATIENCE, **count)
+        + "".join(_line(numbers, row) for row in ROWS)
+        + NOTES.format(busy=BUSY_W, idle=IDLE_W, budget=BUDGET_W / 1000)
+        + held
+        + END
+    )
+
+
+def _line(numbers: dict[str, Any], row: Row) -> str:
+    first = f"| {row.table} | {row.system} | {row.claim} against {row.against} |"
+    if row.why:
+        return f"{first} - | - | not simulated: {row.why} | - |\n"
+    middle, low, high, base = compared(numbers, row)
+    share = row.metric in SHARES
+    number = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+    if share:
+        number = f"{middle:+.3f} [{low:+.3f}, {high:+.3f}] to {base:.3f}"
+    better, worse = (low > 0, high < 0) if share else (high < 1, low > 1)
+    order = "as there" if better else "**the other way**" if worse else "open"
+    return f"{first} `{row.ours}` / `{row.base}`, {row.on} | {row.metric} | {number} | {order} |\n"
+
+
+def main() -> None:
+    """Measure and write, or write only."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of schedulers and philly")
+    parser.add_argument("--page", action="store_true", help="write the page from the kept numbers only")
+    options = parser.parse_args()
+    if not options.page:
+        if options.data is None:
+            parser.error("--data: expected the folder that holds schedulers and philly")
+        write_json(NUMBERS, measure(options.data))
+    PAGE.write_text(page(read_json(NUMBERS)), encoding="utf-8")
+    print(f"wrote {PAGE}")
+
+
+if __name__ == "__main__":
+    main()
