@@ -49,7 +49,7 @@ LAYERS = {
     "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
-        {"cluster", "jobs", "kernels", "luck", "placement", "semantics"},
+        {"cluster", "jobs", "kernels", "luck", "placement", "qore_dl", "semantics"},
         {"batches", "beliefs", "configurations", "event_log"},
         {"outcome", "traces"},
         {"policies"},

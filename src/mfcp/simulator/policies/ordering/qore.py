@@ -8,6 +8,7 @@ import numpy as np
 
 from mfcp.arrays import Floats
 from mfcp.simulator.policies.base import Instant, Keys, Ordering, Uses, View
+from mfcp.simulator.qore_dl import priority
 
 
 class Qore(Ordering):
@@ -30,10 +31,6 @@ class Qore(Ordering):
     def values(self, view: View, instant: Instant) -> Floats:
         """The priority with its sign turned."""
         active = instant.active
-        available = view.deadline[active] - instant.now
         share = view.gpus[active] / view.cluster.accelerators
         light = view.gpus[active].sum() <= view.cluster.accelerators
-        with np.errstate(divide="ignore", invalid="ignore"):
-            priority = share / available if light else 1.0 / (available * share)
-        overdue = 1e12 - available  # before all others
-        return -np.where(available > 0, priority, overdue)
+        return -priority(share, view.deadline[active] - instant.now, 0.0 if light else 1.0)

@@ -1,0 +1,176 @@
+"""Qore-DL's configurator on its public data: seconds of an iteration from a model's figures and its allocation.
+
+    python benchmarks/qoredl.py --data DIR                    three splits, ten draws of five folds each
+    python benchmarks/qoredl.py --data DIR --score FILE       learn from all of DIR, score another file of these columns
+
+DIR holds `iteration_time.parquet`. Rows at random have the same configuration on both sides: a figure of that split
+says how noisy runs are, and little else. By configuration, a model was seen with other allocations; by model, never. R²
+is of seconds over all rows, MAPE the mean of |predicted / measured - 1|. Ratios are to the forest's MAPE, the interval
+is of draws of configurations. Operator models need graphs, which this log has not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mfcp.arrays import Floats, Ints
+from mfcp.errors import DataError, guarded
+from mfcp.progress import progress
+from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
+
+WORK, GIVEN, SECONDS = ("batch_size", "flops", "param_count"), ("cpu_share", "memory_share"), "iteration_time_raw"
+FOLDS, DRAWS, BOOTSTRAP = 5, 10, 2000
+PUBLISHED = 0.979  # R² of the paper's forest, of rows at random
+Learner = Callable[[Floats, Floats, Floats], Floats]
+
+
+def forest(x: Floats, seconds: Floats, asked: Floats) -> Floats:
+    """The paper's: 200 trees on the columns as they are."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    return RandomForestRegressor(200, random_state=0).fit(x, seconds).predict(asked)
+
+
+def extra_trees(x: Floats, seconds: Floats, asked: Floats) -> Floats:
+    """Of logarithms, on the mean of every configuration."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    rows, of = np.unique(x, axis=0, return_inverse=True)
+    mean = np.bincount(of.ravel(), np.log(seconds)) / np.bincount(of.ravel())
+    model = ExtraTreesRegressor(300, random_state=0).fit(np.log(rows), mean)
+    return np.exp(model.predict(np.log(asked)))
+
+
+def boosted(x: Floats, seconds: Floats, asked: Floats) -> Floats:
+    """LightGBM's defaults on logarithms."""
+    from lightgbm import LGBMRegressor
+
+    model = LGBMRegressor(verbose=-1, n_jobs=1, random_state=0).fit(np.log(x), np.log(seconds))
+    return np.exp(np.asarray(model.predict(np.log(asked))))
+
+
+def processes(x: Floats, seconds: Floats, asked: Floats) -> Floats:
+    """Ours."""
+    return AllocatedTimes.fit(_allocations(x), seconds).predict(_allocations(asked))[0]
+
+
+LEARNERS: dict[str, Learner] = {
+    "forest (the paper's)": forest,
+    "extra trees, logs": extra_trees,
+    "boosted trees, logs": boosted,
+    "processes (AllocatedTimes)": processes,
+}
+FOREST = "forest (the paper's)"
+
+
+def _allocations(x: Floats) -> Allocations:
+    return Allocations(x[:, : len(WORK)], x[:, len(WORK) :])
+
+
+def read(path: Path) -> tuple[Floats, Floats]:
+    """(n, 5) columns and (n,) seconds of the runs that succeeded."""
+    frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    missing = [name for name in (*WORK, *GIVEN, SECONDS) if name not in frame]
+    if missing:
+        raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(frame.columns)}")
+    if "status" in frame:
+        frame = frame[frame["status"] == "succeeded"]
+    return frame[[*WORK, *GIVEN]].to_numpy(np.float64), frame[SECONDS].to_numpy(np.float64)
+
+
+def folds(groups: Ints, seed: int) -> Ints:
+    """(n,) fold of each row, groups whole."""
+    names, of = np.unique(groups, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(names))
+    return (order % FOLDS)[of]
+
+
+def score(predicted: Floats, seconds: Floats) -> tuple[float, float]:
+    """R² of seconds and MAPE."""
+    square = ((predicted - seconds) ** 2).sum() / ((seconds - seconds.mean()) ** 2).sum()
+    return float(1 - square), float(np.abs(predicted / seconds - 1).mean())
+
+
+def interval(model: Floats, peer: Floats, groups: Ints) -> tuple[float, float, float]:
+    """Ratio of mean errors (n,) and what 95 % of the draws of configurations give."""
+    of = np.unique(groups, return_inverse=True)[1]
+    sums = np.stack([np.bincount(of, values) for values in (model, peer)])
+    count = sums.shape[1]
+    weight = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), BOOTSTRAP)
+    drawn = (weight @ sums[0]) / (weight @ sums[1])
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(model.sum() / peer.sum()), float(low), float(high)
+
+
+def splits(x: Floats, seconds: Floats, draws: int) -> None:
+    """The table of three splits."""
+    configuration = np.unique(x, axis=0, return_inverse=True)[1].ravel()
+    model = np.unique(x[:, : len(WORK)], axis=0, return_inverse=True)[1].ravel()
+    groups = {"rows at random": np.arange(len(x)), "by configuration": configuration, "by model": model}
+    counts = f"{len(x)} runs of {configuration.max() + 1} configurations of {model.max() + 1} models"
+    print(f"{counts}; mean ± sd of {draws} draws of {FOLDS} folds\n")
+    print(f"{'':28} {'R²':>14} {'MAPE':>16}  MAPE over the forest's")
+    for split, own in groups.items():
+        print(split + (f" (published: R² {PUBLISHED})" if split == "rows at random" else ""))
+        errors: dict[str, Floats] = {}
+        for name, learner in LEARNERS.items():
+            found, error = [], np.zeros(len(x))
+            with progress(f"{split}, {name}", draws * FOLDS) as advance:
+                for seed in range(draws):
+                    fold, predicted = folds(own, seed), np.zeros(len(x))
+                    for f in range(FOLDS):
+                        train = fold != f
+                        predicted[~train] = learner(x[train], seconds[train], x[~train])
+                        advance()
+                    found.append(score(predicted, seconds))
+                    error += np.abs(predicted / seconds - 1) / draws
+            errors[name] = error
+            (r2, mape), (r2_sd, mape_sd) = np.mean(found, axis=0), np.std(found, axis=0)
+            ratio, low, high = interval(error, errors[FOREST], configuration)
+            beside = "" if name == FOREST else f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
+            print(
+                f"  {name:26} {r2:6.3f} ± {r2_sd:.3f} {100 * mape:6.1f} ± {100 * mape_sd:.1f} %  {beside}", flush=True
+            )
+
+
+def score_file(x: Floats, seconds: Floats, path: Path) -> None:
+    """What is learned from all rows, on those of another file: all, new configurations only, new models only."""
+    asked, truth = read(path)
+    known = {tuple(row) for row in x.tolist()}
+    models = {row[: len(WORK)] for row in known}
+    fresh = np.array([tuple(row) not in known for row in asked.tolist()])
+    unseen = np.array([tuple(row[: len(WORK)]) not in models for row in asked.tolist()])
+    parts = {"all rows": np.ones(len(asked), bool), "new configurations": fresh, "new models": unseen}
+    print(f"learned from {len(x)} runs, scored on {path}")
+    for name, learner in LEARNERS.items():
+        predicted = learner(x, seconds, asked)
+        for part, rows in parts.items():
+            if rows.sum() > 1:
+                r2, mape = score(predicted[rows], truth[rows])
+                print(f"  {name:26} {part:20} {rows.sum():6d} rows  R² {r2:6.3f}  MAPE {100 * mape:6.1f} %", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with iteration_time.parquet")
+    parser.add_argument("--score", type=Path, metavar="FILE", help="another file of these columns")
+    parser.add_argument("--draws", type=int, default=DRAWS, help=f"of folds ({DRAWS})")
+    options = parser.parse_args()
+    if options.data is None:
+        print("skipped: no measured allocations here; give a folder with --data")
+        return
+    x, seconds = read(options.data / "iteration_time.parquet")
+    if options.score:
+        score_file(x, seconds, options.score)
+    else:
+        splits(x, seconds, options.draws)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

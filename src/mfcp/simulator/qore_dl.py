@@ -1,0 +1,212 @@
+"""The equations of Qore-DL (Hua et al., J. Systems Architecture 130, 2022), with arrays for jobs and hosts.
+
+Its documents print Eq. 15 and say what the others are for. A mark tells what each form here rests on: *printed*;
+*read*, from the authors' scripts, whose versions differ; *ours*, where only a property is known. Numbers are theirs
+unless it says otherwise. Resources are in the order of `WEIGHTS`: CPU or GPU, then memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mfcp.arrays import Bools, Floats, Ints
+
+WEIGHTS = np.array([0.7, 0.3])
+"""Of CPU or GPU, and of memory, in every weighted sum; printed."""
+THRESHOLDS = (0.35, 0.55, 0.70)
+"""Of the cluster's load: light up to the first, grow freely up to the second, shrink from the third; printed."""
+WORKERS, PER_SERVER, STEPS = (5, 4, 2), (2.0, 3.0, 4.0), (0.4, 0.7)
+"""Most workers, and workers a parameter server, at loads below 0.4, below 0.7, and above; read."""
+LOSSES = 30
+CANDIDATES = 3
+"""Jobs whose size one round of the adjuster looks at; read."""
+_NEVER, _SOON_S, _OVERDUE = 1e-9, 1e-3, 1e15
+
+Case = Literal["grow late", "grow late, shrink early", "grow", "shrink", "nothing"]
+
+
+def host_load(used: Floats) -> Floats:
+    """Eq. 17, read: (L,) weighted sum of the used parts (L, 2) of a host's resources."""
+    load: Floats = used @ WEIGHTS
+    return load
+
+
+def placement_probability(load: Floats) -> Floats:
+    """Eq. 16, ours: (L,) how likely each host is to take the next part of a job, from (L,) loads.
+
+    Known is that probabilities are in (0, 1), sum to 1, and that the third of hosts that is least loaded has some 95 %.
+    That is a half-normal density over ranks, whose deviation is a sixth of the hosts. Equal loads share theirs.
+    """
+    hosts = len(load)
+    rank = np.arange(hosts) + 0.5
+    weight = np.exp(-(rank**2) / (2 * (hosts / 6) ** 2))
+    _, of, count = np.unique(load, return_inverse=True, return_counts=True)
+    ends = np.cumsum(count)
+    total = np.concatenate([[0.0], np.cumsum(weight)])
+    shared = (total[ends] - total[ends - count]) / count / weight.sum()
+    probability: Floats = shared[of.ravel()]
+    return probability
+
+
+def cluster_load(load: Floats) -> float:
+    """Eq. 1, printed in its roles: the load of hosts, as likely as they are to take what comes."""
+    return float(placement_probability(load) @ load)
+
+
+def worker_count(iterations: Floats, seconds: Floats, available: Floats, load: float) -> tuple[Ints, Ints]:
+    """Eq. 5, read: (n,) workers, and (n,) parameter servers beside them.
+
+    Args:
+        iterations: (n,) to do by one worker.
+        seconds: (n,) of an iteration.
+        available: (n,) seconds until the deadline.
+        load: of the cluster.
+    """
+    step = int(np.searchsorted(STEPS, load, side="right"))
+    wanted = np.where(available > 0, iterations * seconds / np.maximum(available, _SOON_S), np.inf)
+    workers = np.clip(np.ceil(wanted), 1, WORKERS[step]).astype(np.int64)
+    return workers, np.ceil(workers / PER_SERVER[step]).astype(np.int64)
+
+
+def requirement(workers: Ints, servers: Ints, by_worker: Floats, by_server: Floats, capacity: Floats) -> Floats:
+    """Eqs. 6 and 7, read: (n,) weighted part of the cluster that each job needs.
+
+    Args:
+        workers, servers: (n,) how many.
+        by_worker, by_server: (n, 2) peak needs of one.
+        capacity: (2,) of the cluster.
+    """
+    one_worker, one_server = by_worker / capacity @ WEIGHTS, by_server / capacity @ WEIGHTS
+    result: Floats = workers * one_worker + servers * one_server
+    return result
+
+
+def available_time(deadline: Floats, submit: Floats, now: float) -> Floats:
+    """Eq. 9, read: (n,) seconds left of relative deadlines (n,); negative for overdue jobs."""
+    left: Floats = deadline - (now - submit)
+    return left
+
+
+def priority(need: Floats, available: Floats, load: float) -> Floats:
+    """Eq. 8, its principle printed, quotient and product read: (n,), the largest first; overdue jobs before all others.
+
+    Urgent jobs come first; of equal ones large ones under light load, small ones otherwise. The most overdue comes
+    before the others.
+    """
+    of_need = need if load <= THRESHOLDS[0] else 1.0 / np.maximum(need, _NEVER)
+    result: Floats = np.where(available > 0, of_need / np.maximum(available, _SOON_S), _OVERDUE - available)
+    return result
+
+
+def decline_rate(losses: Floats) -> float:
+    """Eq. 10, read: mean relative change between the last 30 losses, over their largest; infinite below two losses."""
+    last = np.asarray(losses, float)[-LOSSES:]
+    if len(last) < 2:
+        return np.inf
+    last = last / max(float(np.abs(last).max()), _NEVER)
+    return float(np.mean(np.abs(np.diff(last)) / np.maximum(np.abs(last[:-1]), _NEVER)))
+
+
+def execution_time(remaining: Floats, seconds: Floats) -> Floats:
+    """Eq. 11, read: (n,) seconds that the remaining iterations take."""
+    result: Floats = remaining * seconds
+    return result
+
+
+def timeout_degree(execution: Floats, available: Floats) -> Floats:
+    """Eq. 12, its sign printed, the difference read, its scale ours: (n,) above 0 for jobs that will be late."""
+    result: Floats = (execution - available) / np.maximum(available, 1.0)
+    return result
+
+
+@dataclass(frozen=True)
+class RunningJobs:
+    """n jobs as the adjuster sees them.
+
+    Attributes:
+        seconds: (n,) of an iteration.
+        total, done, remaining: (n,) iterations of a worker: in all, so far, and still necessary.
+        workers: (n,) how many.
+        need: (n,) weighted part of the cluster, `requirement`.
+    """
+
+    seconds: Floats
+    total: Floats
+    done: Floats
+    remaining: Floats
+    workers: Ints
+    need: Floats
+
+
+def sensitivity(jobs: RunningJobs, changed: Floats, *, grows: bool) -> Floats:
+    """Eq. 13, the rule printed, its forms read: (n,) seconds that a step of resources changes, over a job's need.
+
+    Vertically every worker has more, or less; horizontally there is a worker more, or less. Growing, the better of the
+    two counts; shrinking, the one that costs less.
+
+    Args:
+        jobs: as they run.
+        changed: (n,) seconds of an iteration after a vertical step.
+        grows: whether resources are added, else taken.
+    """
+    sign, workers = (1.0, jobs.workers + 1) if grows else (-1.0, np.maximum(jobs.workers - 1, 1))
+    need, left = np.maximum(jobs.need, _NEVER), np.maximum(jobs.remaining, _NEVER)
+    vertical = sign * (jobs.seconds - changed) / need
+    after = np.maximum(jobs.total * jobs.workers / workers - jobs.done, 0.0)
+    horizontal = sign * jobs.seconds * (1 - after / left) / need
+    result: Floats = np.maximum(vertical, horizontal)
+    return result if grows else np.minimum(np.abs(vertical), np.abs(horizontal))
+
+
+def case(timeout: Floats, load: float) -> Case:
+    """Which of the four cases holds, printed: by whether any running job will be late, and by the load."""
+    light, middle, heavy = THRESHOLDS
+    if (timeout > 0).any():
+        return "grow late" if load <= middle else "grow late, shrink early"
+    return "grow" if load <= light else "shrink" if load > heavy else "nothing"
+
+
+def candidates(timeout: Floats, sensitive: Floats, load: float) -> tuple[Ints, Ints]:
+    """Rows of the jobs that may grow and of those that may shrink, printed: at most three each.
+
+    Late jobs of highest sensitivity grow; of the others those of highest grow and those of lowest shrink.
+    """
+    late, nobody = timeout > 0, np.empty(0, np.int64)
+
+    def first(mask: Bools, by: Floats) -> Ints:
+        rows = np.flatnonzero(mask)
+        return rows[np.argsort(by[rows], kind="stable")][:CANDIDATES]
+
+    grow, shrink = nobody, nobody
+    which = case(timeout, load)
+    if which in ("grow late", "grow late, shrink early"):
+        grow = first(late, -sensitive)
+    if which == "grow late, shrink early":
+        shrink = first(~late, sensitive)
+    if which == "grow":
+        grow = first(~late, -sensitive)
+    if which == "shrink":
+        shrink = first(~late, sensitive)
+    return grow, shrink
+
+
+def fitness(which: Case, timeout: Floats, saved: Floats, sensitive: Floats) -> Floats:
+    """Eq. 15, printed: (n,) what a change of size is worth, more is better.
+
+    Args:
+        which: the case.
+        timeout: (n,) of the jobs.
+        saved: (n,) seconds of execution that the change saves.
+        sensitive: (n,) sensitivity at the changed size.
+    """
+    inverse = 1.0 / np.maximum(sensitive, _NEVER)
+    if which == "grow late":
+        result = saved
+    elif which == "grow late, shrink early":
+        result = np.where(timeout > 0, saved, inverse)
+    else:
+        result = sensitive if which == "grow" else inverse
+    return np.asarray(result, float)
