@@ -2,6 +2,7 @@
 
     python benchmarks/qoredl.py --data DIR                    three splits, ten draws of five folds each
     python benchmarks/qoredl.py --data DIR --score FILE       learn from all of DIR, score another file of these columns
+    python benchmarks/qoredl.py --data DIR --adjuster         how long a decision for 100 running jobs takes
 
 DIR holds `iteration_time.parquet`. Rows at random have the same configuration on both sides: a figure of that split
 says how noisy runs are, and little else. By configuration, a model was seen with other allocations; by model, never. R²
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +24,8 @@ import pandas as pd
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError, guarded
 from mfcp.progress import progress
+from mfcp.simulator.qore_adjuster import Running, adjust
+from mfcp.simulator.qore_dl import RunningJobs
 from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 
 WORK, GIVEN, SECONDS = ("batch_size", "flops", "param_count"), ("cpu_share", "memory_share"), "iteration_time_raw"
@@ -57,7 +61,7 @@ def boosted(x: Floats, seconds: Floats, asked: Floats) -> Floats:
 
 def processes(x: Floats, seconds: Floats, asked: Floats) -> Floats:
     """Ours."""
-    return AllocatedTimes.fit(_allocations(x), seconds).predict(_allocations(asked))[0]
+    return AllocatedTimes.fit(_allocations(x), seconds).predict(_allocations(asked))
 
 
 LEARNERS: dict[str, Learner] = {
@@ -156,17 +160,45 @@ def score_file(x: Floats, seconds: Floats, path: Path) -> None:
                 print(f"  {name:26} {part:20} {rows.sum():6d} rows  R² {r2:6.3f}  MAPE {100 * mape:6.1f} %", flush=True)
 
 
+def decide(x: Floats, seconds: Floats) -> None:
+    """Median time of five decisions for 100 jobs, half of them late, by what is learned from the log."""
+    learned = AllocatedTimes.fit(_allocations(x), seconds)
+    rng, n = np.random.default_rng(0), 100
+    rows = rng.integers(0, len(x), n)
+    own = _allocations(x[rows])
+    now, total = learned.predict(own), rng.uniform(50, 500, n)
+    done = total * rng.uniform(0, 0.9, n)
+    jobs = RunningJobs(now, total, done, total - done, rng.integers(1, 5, n), rng.uniform(0.01, 0.2, n))
+    available = (total - done) * now * rng.uniform(0.5, 1.5, n)
+    running = Running(jobs, available, own.given, np.ones((n, 2)))
+
+    def times(chosen: Ints, sizes: Floats) -> Floats:
+        asked = Allocations(np.repeat(own.work[chosen], sizes.shape[1], axis=0), sizes.reshape(-1, len(GIVEN)))
+        return learned.predict(asked).reshape(sizes.shape[:2])
+
+    for load in (0.3, 0.6):
+        taken = []
+        for _ in range(5):
+            start = time.perf_counter()
+            changes = adjust(running, load, times)
+            taken.append(1000 * (time.perf_counter() - start))
+        print(f"100 running jobs, load {load}: {len(changes)} changes in {np.median(taken):.0f} ms (median of five)")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with iteration_time.parquet")
     parser.add_argument("--score", type=Path, metavar="FILE", help="another file of these columns")
+    parser.add_argument("--adjuster", action="store_true", help="time a decision of the adjuster")
     parser.add_argument("--draws", type=int, default=DRAWS, help=f"of folds ({DRAWS})")
     options = parser.parse_args()
     if options.data is None:
         print("skipped: no measured allocations here; give a folder with --data")
         return
     x, seconds = read(options.data / "iteration_time.parquet")
-    if options.score:
+    if options.adjuster:
+        decide(x, seconds)
+    elif options.score:
         score_file(x, seconds, options.score)
     else:
         splits(x, seconds, options.draws)

@@ -50,7 +50,7 @@ LAYERS = {
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
         {"cluster", "jobs", "kernels", "luck", "placement", "qore_dl", "semantics"},
-        {"batches", "beliefs", "configurations", "event_log"},
+        {"batches", "beliefs", "configurations", "event_log", "qore_adjuster"},
         {"outcome", "traces"},
         {"policies"},
         {"course"},

@@ -28,12 +28,12 @@ def fitted():
 def test_other_allocations_of_known_models_are_predicted_and_their_intervals_hold(fitted):
     known, _ = runs()
     asked = Allocations(known.work[::2], np.exp(np.random.default_rng(9).uniform(-0.6, 0.6, (len(known.work) // 2, 2))))
-    predicted, sd = fitted.predict(asked)
+    predicted, sd = fitted.predict(asked), fitted.spread(asked)
     off = np.log(predicted / truth(asked))
     assert np.abs(off).mean() < 0.06
     assert np.mean(np.abs(off) < 1.96 * sd) > 0.85
     unseen = Allocations(asked.work * [2, 3, 2], asked.given)
-    assert (fitted.predict(unseen)[1] > sd).all()
+    assert (fitted.spread(unseen) > sd).all()
 
 
 def test_it_is_the_posterior_of_the_sum_of_kernels(fitted):
@@ -65,16 +65,16 @@ def test_it_is_the_posterior_of_the_sum_of_kernels(fitted):
     covariance = kernel(known, known) + values["noise"][0] * alike + values["noise"][1] * np.eye(len(seconds))
     y = (np.log(seconds) - fitted.log_time.mean()) / fitted.log_time.std()
     mean = kernel(asked, known) @ np.linalg.solve(covariance, y)
-    predicted = fitted.predict(asked)[0]
+    predicted = fitted.predict(asked)
     assert np.log(predicted) == pytest.approx(mean * fitted.log_time.std() + fitted.log_time.mean(), abs=1e-5)
 
 
 def test_more_runs_of_a_configuration_count_more():
     known, seconds = runs(noise=0.3)
     few, many = (AllocatedTimes.fit(known, seconds) for _ in range(2))
-    assert np.array_equal(few.predict(known)[0], many.predict(known)[0])
+    assert np.array_equal(few.predict(known), many.predict(known))
     many = AllocatedTimes(few.seen, few.log_time, few.runs * 50, few.values)
-    residual = [np.abs(np.log(each.predict(each.seen)[0]) - each.log_time).mean() for each in (few, many)]
+    residual = [np.abs(np.log(each.predict(each.seen)) - each.log_time).mean() for each in (few, many)]
     assert residual[1] < residual[0]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,18 +126,32 @@ class AllocatedTimes:
         return cls(fitted.seen, log_time, count, values)
 
     @one_thread()
-    def predict(self, asked: Allocations) -> tuple[Floats, Floats]:
-        """(n,) median seconds, and (n,) standard deviation of log seconds of a run."""
-        values = {name: torch.from_numpy(value) for name, value in self.values.items()}
-        x, new = self._features(self.seen), self._features(asked)
-        factor = torch.linalg.cholesky(_kernel(values, x, x) + self._noise(values))
-        across = _kernel(values, new, x)
-        mean = across @ torch.cholesky_solve(torch.from_numpy(self._standard())[:, None], factor)[:, 0]
-        told = torch.linalg.solve_triangular(factor, across.T, upper=False).square().sum(0)
+    def predict(self, asked: Allocations) -> Floats:
+        """(n,) median seconds."""
+        across = _kernel(self._tensors, self._features(asked), self._features(self.seen))
+        seconds: Floats = np.exp((across @ self._solved[1]).numpy() * self._scale() + self.log_time.mean())
+        return seconds
+
+    @one_thread()
+    def spread(self, asked: Allocations) -> Floats:
+        """(n,) standard deviation of log seconds of a run."""
+        values = self._tensors
+        across = _kernel(values, self._features(asked), self._features(self.seen))
+        told = torch.linalg.solve_triangular(self._solved[0], across.T, upper=False).square().sum(0)
         variance = values["variance"].exp().sum() - told + values["noise"].exp().sum()
-        centre, scale = self.log_time.mean(), self._scale()
-        seconds: Floats = np.exp(mean.numpy() * scale + centre)
-        return seconds, np.sqrt(np.maximum(variance.numpy(), 0.0)) * scale
+        deviation: Floats = np.sqrt(np.maximum(variance.numpy(), 0.0)) * self._scale()
+        return deviation
+
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(value) for name, value in self.values.items()}
+
+    @cached_property
+    def _solved(self) -> tuple[Tensor, Tensor]:
+        """The factor of the covariance of what was seen, and what it solves."""
+        x = self._features(self.seen)
+        factor = torch.linalg.cholesky(_kernel(self._tensors, x, x) + self._noise(self._tensors))
+        return factor, torch.cholesky_solve(torch.from_numpy(self._standard())[:, None], factor)[:, 0]
 
     def _scale(self) -> float:
         return max(float(self.log_time.std()), 1e-6)
