@@ -24,8 +24,8 @@ import pandas as pd
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError, guarded
 from mfcp.progress import progress
-from mfcp.simulator.qore_adjuster import Running, adjust
-from mfcp.simulator.qore_dl import RunningJobs
+from mfcp.simulator.qore.adjuster import Running, adjust
+from mfcp.simulator.qore.equations import RunningJobs
 from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 
 WORK, GIVEN, SECONDS = ("batch_size", "flops", "param_count"), ("cpu_share", "memory_share"), "iteration_time_raw"

@@ -49,8 +49,8 @@ LAYERS = {
     "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
-        {"cluster", "jobs", "kernels", "luck", "placement", "qore_dl", "semantics"},
-        {"batches", "beliefs", "configurations", "event_log", "qore_adjuster"},
+        {"cluster", "jobs", "kernels", "luck", "placement", "qore", "semantics"},
+        {"batches", "beliefs", "configurations", "event_log"},
         {"outcome", "traces"},
         {"policies"},
         {"course"},

@@ -8,7 +8,7 @@ import numpy as np
 
 from mfcp.arrays import Floats
 from mfcp.simulator.policies.base import Instant, Keys, Ordering, Uses, View
-from mfcp.simulator.qore_dl import priority
+from mfcp.simulator.qore.equations import priority
 
 
 class Qore(Ordering):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfcp.simulator.qore_adjuster import CEILINGS, FLOORS, GROW, SHRINK, Running, adjust, decode, evolve
-from mfcp.simulator.qore_dl import RunningJobs
+from mfcp.simulator.qore.adjuster import CEILINGS, FLOORS, GROW, SHRINK, Running, adjust, decode, evolve
+from mfcp.simulator.qore.equations import RunningJobs
 
 
 def times(speed):

@@ -1,4 +1,4 @@
-"""Qore-DL's adjuster: which running jobs change their size, and to what, by the equations of `mfcp.simulator.qore_dl`.
+"""Qore-DL's adjuster: which running jobs change their size, and to what, by `mfcp.simulator.qore.equations`.
 
 A change is a worker more or less (horizontal), or other CPU and memory of every worker (vertical): 16 steps of each,
 between bounds that are *read* from the authors' scripts. The genes are few enough to look at all of them; the genetic
@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.simulator.qore_dl import (
+from mfcp.simulator.qore.equations import (
     Case,
     RunningJobs,
     candidates,

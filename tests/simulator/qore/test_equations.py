@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfcp.simulator.qore_dl import (
+from mfcp.simulator.qore.equations import (
     THRESHOLDS,
     RunningJobs,
     available_time,

@@ -1,0 +1,1 @@
+"""Qore-DL: its equations, its adjuster, and convergence from loss curves."""
