@@ -98,9 +98,11 @@ def test_batch_sizes_of_models_and_of_jobs(tmp_path, jobs):
     [
         ({"steps_per_s": None}, r"t\.csv: no column steps_per_s"),
         ({"batch_size": [8, "many", 4]}, "row 2: batch_size is 'many', expected a whole number of 1 or more"),
-        ({"first_epoch": [0, 0, 0]}, "not in the order of their epochs"),
-        ({"first_epoch": [1, 3, 0]}, "first phase is not at epoch 0"),
-        ({"model": ["gpt", "gpt", "gpt"]}, "no row is about a job of the trace; the first is 'bert'"),
+        ({"first_epoch": [0, 0, 0]}, "row 2: 'bert' has two phases from the same epoch"),
+        ({"first_epoch": [1, 3, 0]}, "row 1: the first phase of 'bert' is not at epoch 0"),
+        ({"samples_per_epoch": [100, 90, 50]}, "row 2: 'bert' has epochs of different samples_per_epoch"),
+        ({"steps_per_s": [2, 0, 1]}, "row 2: 'bert' has steps_per_s 0"),
+        ({"model": ["gpt", "gpt", "gp3"]}, "no row is about a job of the trace; the first is 'bert'"),
     ],
 )
 def test_what_is_wrong_with_batch_sizes_is_told(tmp_path, jobs, change, message):

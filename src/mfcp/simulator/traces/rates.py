@@ -90,15 +90,27 @@ def read_batches(path: Path, jobs: Jobs) -> Batches:
     phases = pd.DataFrame({"ahead": np.zeros(len(frame))} | columns).astype(np.int64)
     phases["rate"] = numbers(path, frame, "steps_per_s")
     phases["who"] = frame[column].astype("str").fillna("").to_numpy(str)
+    _check_phases(path, phases)
     asked = pd.DataFrame({"job": np.arange(len(jobs.id)), "who": jobs.id if by == "job" else jobs.kind})
     own = asked.merge(phases, on="who").sort_values(["job", "first_epoch"], kind="stable")
     if not len(own):
         raise DataError(f"{path}: no row is about a job of the trace; the first is '{asked['who'].iloc[0]}'")
     names = ("job", "first_epoch", "batch_size", "rate", "samples_per_epoch", "ahead")
-    try:
-        return Batches(*(own[name].to_numpy() for name in names))
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+    return Batches(*(own[name].to_numpy() for name in names))
+
+
+def _check_phases(path: Path, phases: pd.DataFrame) -> None:
+    first = phases.groupby("who", sort=False)["first_epoch"].transform("min")
+    samples = phases.groupby("who", sort=False)["samples_per_epoch"].transform("first")
+    wrong = {
+        "the first phase of '{}' is not at epoch 0; add it, with the batch that its iterations are of": first != 0,
+        "'{}' has two phases from the same epoch; keep one of them": phases.duplicated(["who", "first_epoch"]),
+        "'{}' has epochs of different samples_per_epoch; make them equal": phases["samples_per_epoch"] != samples,
+        "'{}' has steps_per_s 0; expected a number above 0": phases["rate"] <= 0,
+    }
+    for what, rows in wrong.items():
+        for row in np.flatnonzero(rows)[:1]:
+            raise DataError(f"{path}: row {row + 1}: {what.format(phases['who'].iloc[row])}")
 
 
 def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> tuple[pd.DataFrame, Ints, Ints]:
