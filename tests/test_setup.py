@@ -9,10 +9,12 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from mfcp import environment, errors
@@ -57,6 +59,13 @@ def test_the_lock_meets_every_requirement_of_the_project() -> None:
     wanted = [Requirement(text) for text in (*PROJECT["dependencies"], *installed)]
     wrong = [str(need) for need in wanted if not need.specifier.contains(locked.get(canonicalize_name(need.name), "0"))]
     assert wrong == []
+
+
+def test_every_package_runs_on_the_oldest_python_that_is_told() -> None:
+    """Debian 12 has 3.11.2: a package that asks for 3.11.5 ends the set-up there."""
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    asks = {found.metadata["Name"]: found.metadata["Requires-Python"] for found in metadata.distributions()}
+    assert {name for name, own in asks.items() if own and oldest not in SpecifierSet(own)} == set()
 
 
 def test_what_is_imported_is_declared() -> None:
