@@ -34,7 +34,10 @@ ACCELERATORS, CHARGE_S = 32, 20.0
 LARGEST = {"ResNet-18": 256, "ResNet-50": 128, "LM": 80, "Recommendation": 8192}
 """Batch sizes to which accordion goes; it leaves Transformers alone."""
 SHORTER = {512: 0.982, 1024: 0.97, 2048: 0.905, 4096: 0.943, 8192: 0.96}
-"""Part of their steps, by first batch, that recommendation models do in `rounds.parquet`, the runs of `comparison`."""
+"""Part of their steps, by first batch, that recommendation models do in `rounds.parquet`, the runs of `comparison`.
+
+Read off by hand, from the ranges that whole rounds allow; they are about a hundredth wide, and wider at 1,024.
+"""
 BOUNDS = {
     "makespan_s": 0.02, "mean_jct_s": 0.02, "cluster_utilisation": 0.02, "unfair_fraction_above_1_10": 0.02,
     "unfair_fraction_above_1_05": 0.02,

@@ -134,6 +134,7 @@ def test_the_better_way_to_grow_counts_and_the_cheaper_way_to_shrink():
     assert sensitivity(jobs, np.array([10.5]), grows=False) == pytest.approx([0.5 / 0.1])
     assert sensitivity(jobs, np.array([100.0]), grows=False) == pytest.approx([away])
     assert sensitivity(running(need=0.2), np.array([1.0]), grows=True) == pytest.approx([9.0 / 0.2])
+    assert sensitivity(running(workers=1), np.array([10.5]), grows=False) == pytest.approx([0.5 / 0.1])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from mfcp.emulator import zoo
 from mfcp.tasks.capture.model_graph import capture
 from mfcp.tasks.capture.scaling import at_batch, capture_scaled
 from mfcp.tasks.graphs.operator_graphs import build_graphs
-from mfcp.tasks.graphs.operators import HEAVY, OPERATORS
 
 # 0 pads the input, 1 convolves it, 2 standardises the weights of 3, which reads both; 4 ends.
 STANDARDISED = tables(
@@ -64,8 +63,6 @@ def test_reaching_is_that_of_a_search_written_apart(data):
             seen |= {i} if any(b == i and a in seen for a, b in edges) else set()
         expected += [i not in seen and n - 1 in seen for i in range(n)]
     assert once(*join(*parts)) == expected
-    assert HEAVY.any()
-    assert "embedding" in OPERATORS
 
 
 @pytest.mark.parametrize("graph_id", ["beit-small@32", "swin-nano@32", "opt-mini@64"])

@@ -27,25 +27,18 @@ class BatchSizes:
         self.course, self.speed, self._alone = course, speed, speed.copy()
         self.changes = np.isin(np.arange(n), batches.job)
         # Every size of a job once, ascending: its ladder.
-        rungs = np.unique(np.stack([batches.job, batches.size]), axis=1, return_index=True)
-        (owner, self._size), at = rungs
+        pairs = np.stack([batches.job, batches.size])
+        (owner, self._size), at, of = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
         self._rate, self._foot = batches.rate[at], np.searchsorted(owner, np.arange(n))
-        key = owner * (int(batches.size.max(initial=0)) + 1)
-        self._phase_rung = (
-            np.searchsorted(key + self._size, batches.job * (int(batches.size.max(initial=0)) + 1) + batches.size)
-            - self._foot[batches.job]
-        )
+        self._phase_rung = of.ravel() - self._foot[batches.job]
         self._span = int(batches.epoch.max(initial=0)) + 2
-        self._phase = batches.job * self._span + np.minimum(batches.epoch, self._span - 1)
+        self._phase = batches.job * self._span + batches.epoch
         first = np.searchsorted(batches.job, np.arange(n))[self.changes]
         self._start, self._samples, self._ahead = (np.zeros(n, np.int64) for _ in range(3))
         self._start[self.changes] = self._phase_rung[first]
         self._samples[self.changes], self._ahead[self.changes] = batches.samples[first], batches.ahead[first]
-        self.rung, self.wanted, self.total = (
-            self._start.copy(),
-            self._start.copy(),
-            course.jobs.iterations.astype(float),
-        )
+        self.rung, self.wanted = self._start.copy(), self._start.copy()
+        self.total = course.jobs.iterations.astype(float)
 
     def look(self, rows: Ints) -> None:
         """Jobs see which size their epoch wants; what they have seen before and not taken yet stands."""
@@ -65,9 +58,9 @@ class BatchSizes:
         """Jobs that have run take the size that they have seen to be wanted."""
         rows = rows[self.wanted[rows] != self.rung[rows]]
         course, left, total = self.course, self.course.left[rows], self.total[rows]
-        before, old = self._per_epoch(rows), self._size[self._foot[rows] + self.rung[rows]]
+        before, old = self._per_epoch(rows), self._in_force(rows)
         self.rung[rows] = self.wanted[rows]
-        after, new = self._per_epoch(rows), self._size[self._foot[rows] + self.rung[rows]]
+        after, new = self._per_epoch(rows), self._in_force(rows)
         epochs, steps = np.ceil(total / before), np.ceil(total * old / new)
         steps = np.where(np.ceil(steps / after) == epochs, steps, after * epochs)
         self.total[rows] = steps
@@ -84,7 +77,12 @@ class BatchSizes:
 
     def _per_epoch(self, rows: Ints) -> Floats:
         """(k,) steps of an epoch at the sizes in force."""
-        result: Floats = np.ceil(self._samples[rows] / self._size[self._foot[rows] + self.rung[rows]])
+        result: Floats = np.ceil(self._samples[rows] / self._in_force(rows))
+        return result
+
+    def _in_force(self, rows: Ints) -> Ints:
+        """(k,) samples of a batch."""
+        result: Ints = self._size[self._foot[rows] + self.rung[rows]]
         return result
 
     def _set_speed(self, rows: Ints) -> None:

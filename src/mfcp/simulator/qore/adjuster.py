@@ -94,16 +94,13 @@ def adjust(
     for rows, larger in zip(candidates(timeout, sensitive, load), (True, False), strict=True):
         if not len(rows):
             continue
-        worth = _worth(running, rows, which, timeout, times, grows=larger)
-        for job, own in zip(rows, worth, strict=True):
+        sizes = decode(running, rows, np.arange(_HORIZONTAL), grows=larger)
+        worth = _worth(running, rows, which, timeout, times(rows, sizes), grows=larger)
+        for job, own, size in zip(rows, worth, sizes, strict=True):
             gene = int(own.argmax()) if search == "exhaustive" else evolve(own, rng or np.random.default_rng(0))
             if own[gene] > -np.inf:
                 sign = (1 if larger else -1) if gene == _HORIZONTAL else 0
-                given = (
-                    running.given[job]
-                    if sign
-                    else decode(running, np.array([job]), np.array([gene]), grows=larger)[0, 0]
-                )
+                given = running.given[job] if sign else size[gene]
                 found.append(Change(int(job), sign, given, float(own[gene])))
     return found
 
@@ -123,11 +120,13 @@ def decode(running: Running, rows: Ints, genes: Ints, *, grows: bool) -> Floats:
     return result
 
 
-def _worth(running: Running, rows: Ints, which: Case, timeout: Floats, times: Times, *, grows: bool) -> Floats:
-    """(k, 257) fitness of every gene of some jobs, the horizontal one last; -inf where it is not legal or no use."""
-    jobs, step = running.jobs, 1 if grows else -1
-    seconds = times(rows, decode(running, rows, np.arange(_HORIZONTAL), grows=grows))
-    workers = jobs.workers[rows] + step
+def _worth(running: Running, rows: Ints, which: Case, timeout: Floats, seconds: Floats, *, grows: bool) -> Floats:
+    """(k, 257) fitness of every gene of some jobs, the horizontal one last; -inf where it is not legal or no use.
+
+    `seconds` (k, 256) are those of an iteration at the size of every vertical gene.
+    """
+    jobs = running.jobs
+    workers = jobs.workers[rows] + (1 if grows else -1)
     left = np.maximum(jobs.total[rows] * jobs.workers[rows] / np.maximum(workers, 1) - jobs.done[rows], 0.0)
     before = execution_time(jobs.remaining[rows], jobs.seconds[rows])
     after = np.column_stack([execution_time(jobs.remaining[rows, None], seconds), left * jobs.seconds[rows]])

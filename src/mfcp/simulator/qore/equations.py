@@ -145,7 +145,7 @@ def sensitivity(jobs: RunningJobs, changed: Floats, *, grows: bool) -> Floats:
     """Eq. 13, the rule printed, its forms read: (n,) seconds that a step of resources changes, over a job's need.
 
     Vertically every worker has more, or less; horizontally there is a worker more, or less. Growing, the better of the
-    two counts; shrinking, the one that costs less.
+    two counts; shrinking, the one that costs less. A last worker cannot go.
 
     Args:
         jobs: as they run.
@@ -157,8 +157,9 @@ def sensitivity(jobs: RunningJobs, changed: Floats, *, grows: bool) -> Floats:
     vertical = sign * (jobs.seconds - changed) / need
     after = np.maximum(jobs.total * jobs.workers / workers - jobs.done, 0.0)
     horizontal = sign * jobs.seconds * (1 - after / left) / need
-    result: Floats = np.maximum(vertical, horizontal)
-    return result if grows else np.minimum(np.abs(vertical), np.abs(horizontal))
+    if grows:
+        return np.asarray(np.maximum(vertical, horizontal))
+    return np.where(jobs.workers > 1, np.minimum(np.abs(vertical), np.abs(horizontal)), np.abs(vertical))
 
 
 def case(timeout: Floats, load: float) -> Case:
@@ -174,23 +175,15 @@ def candidates(timeout: Floats, sensitive: Floats, load: float) -> tuple[Ints, I
 
     Late jobs of highest sensitivity grow; of the others those of highest grow and those of lowest shrink.
     """
-    late, nobody = timeout > 0, np.empty(0, np.int64)
+    late, which = timeout > 0, case(timeout, load)
 
     def first(mask: Bools, by: Floats) -> Ints:
         rows = np.flatnonzero(mask)
         return rows[np.argsort(by[rows], kind="stable")][:CANDIDATES]
 
-    grow, shrink = nobody, nobody
-    which = case(timeout, load)
-    if which in ("grow late", "grow late, shrink early"):
-        grow = first(late, -sensitive)
-    if which == "grow late, shrink early":
-        shrink = first(~late, sensitive)
-    if which == "grow":
-        grow = first(~late, -sensitive)
-    if which == "shrink":
-        shrink = first(~late, sensitive)
-    return grow, shrink
+    grows = late if late.any() else np.full(len(late), which == "grow")
+    shrinks = ~late & (which in ("grow late, shrink early", "shrink"))
+    return first(grows, -sensitive), first(shrinks, sensitive)
 
 
 def fitness(which: Case, timeout: Floats, saved: Floats, sensitive: Floats) -> Floats:

@@ -30,7 +30,7 @@ class Smd(Deciding):
     every_s: float = Field(600.0, gt=0, description="seconds between two decisions without an event")
 
     def decide(self, demand: Demand) -> Allotment:
-        """One knapsack for each type; what is left then goes to those who wait, in the order of submission."""
+        """One knapsack, of all types together."""
         ends = (demand.now - demand.submit)[:, None] + demand.seconds
         utility = np.where(np.isfinite(ends), 1.0 / np.maximum(ends, 1e-9), -np.inf)
         if len(demand.size) == 1:
@@ -72,9 +72,8 @@ def knapsack(utility: Floats, gpus: Ints, capacity: int) -> Ints:
         for way, (worth, need) in enumerate(zip(own, gpus, strict=True)):
             if need <= capacity and worth > -np.inf:
                 options[way, need:] = best[: capacity + 1 - need] + worth
-        took[job] = options[::-1].argmax(axis=0)  # nothing before a way that is worth as much
+        took[job] = len(gpus) - options[::-1].argmax(axis=0)  # nothing before a way that is worth as much
         best = options.max(axis=0)
-        took[job] = len(gpus) - took[job]
     chosen, room = np.full(len(utility), -1), capacity
     for job in range(len(utility) - 1, -1, -1):
         way = took[job, room]
