@@ -19,17 +19,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import DataError, guarded
 from mfcp.progress import progress
 from mfcp.simulator.qore.adjuster import Running, adjust
 from mfcp.simulator.qore.equations import RunningJobs
+from mfcp.simulator.traces.files import numbers, read_table
 from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 
 WORK, GIVEN, SECONDS = ("batch_size", "flops", "param_count"), ("cpu_share", "memory_share"), "iteration_time_raw"
 FOLDS, DRAWS, BOOTSTRAP = 5, 10, 2000
+_LEAST = 1e-9  # logarithms are taken of all columns
 PUBLISHED = 0.979  # R² of the paper's forest, of rows at random
 Learner = Callable[[Floats, Floats, Floats], Floats]
 
@@ -79,13 +80,14 @@ def _allocations(x: Floats) -> Allocations:
 
 def read(path: Path) -> tuple[Floats, Floats]:
     """(n, 5) columns and (n,) seconds of the runs that succeeded."""
-    frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    frame = read_table(path)
     missing = [name for name in (*WORK, *GIVEN, SECONDS) if name not in frame]
     if missing:
         raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(frame.columns)}")
     if "status" in frame:
         frame = frame[frame["status"] == "succeeded"]
-    return frame[[*WORK, *GIVEN]].to_numpy(np.float64), frame[SECONDS].to_numpy(np.float64)
+    values = {name: numbers(path, frame, name, least=_LEAST) for name in (*WORK, *GIVEN, SECONDS)}
+    return np.column_stack([values[name] for name in (*WORK, *GIVEN)]), values[SECONDS]
 
 
 def folds(groups: Ints, seed: int) -> Ints:
