@@ -50,7 +50,7 @@ LAYERS = {
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
         {"cluster", "jobs", "kernels", "luck", "placement", "qore", "semantics"},
-        {"batches", "beliefs", "configurations", "event_log"},
+        {"batches", "beliefs", "configurations", "event_log", "pairs"},
         {"outcome", "traces"},
         {"policies"},
         {"course"},

@@ -36,7 +36,7 @@ def moment():
         k = len(speed)
         columns = {
             "job": np.arange(k), "gpus": np.ones(k, np.int64), "left": np.full(k, 100.0), "waited": np.zeros(k),
-            "isolated": np.zeros(k), "before": np.zeros_like(speed), "freed": (),
+            "isolated": np.zeros(k), "before": np.zeros_like(speed), "freed": (), "deadline": np.full(k, np.inf),
         }  # fmt: skip
         return Moment(speed=speed, size=np.array(size), random=Random(0), **(columns | changes))
 

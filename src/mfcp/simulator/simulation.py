@@ -11,7 +11,8 @@ from mfcp.simulator.batches import Batches
 from mfcp.simulator.beliefs import Durations, TrueDurations
 from mfcp.simulator.clocks.decisions import run_decisions
 from mfcp.simulator.clocks.events import FITS, run_events
-from mfcp.simulator.clocks.rounds import run_rounds
+from mfcp.simulator.clocks.packed_rounds import PackedRun
+from mfcp.simulator.clocks.rounds import RoundsRun
 from mfcp.simulator.clocks.shared import run_shared
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
@@ -19,6 +20,7 @@ from mfcp.simulator.course import Course
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.luck import draw_failures
 from mfcp.simulator.outcome import Outcome
+from mfcp.simulator.pairs import JobPairs
 from mfcp.simulator.placement.machines import Placement
 from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
 from mfcp.simulator.policies.deciding import Deciding
@@ -44,6 +46,7 @@ def simulate(
     speed: Floats | None = None,
     configurations: Configurations | None = None,
     batches: Batches | None = None,
+    pairs: JobPairs | None = None,
     placement: str = "first",
     retries: int = 3,
     last: int | None = None,
@@ -59,9 +62,11 @@ def simulate(
             policy needs.
         belief: what the policy knows of durations.
         speed: (n, K) of each job on each type of accelerator, 0 where it does not run; all 1 if None.
-        configurations: how jobs can run, for policies that choose it; if None, the accelerators that a job asks for,
-            and under elastic policies other numbers too, whose speed is that of theirs to the power 0.9.
+        configurations: how jobs can run, for policies that choose it; if None, what the policy assumes: the
+            accelerators that a job asks for, and under elastic policies other numbers too, whose speed is that of
+            theirs to the power 0.9.
         batches: which batch sizes jobs take while they train; in rounds only.
+        pairs: how fast two jobs run that share accelerators, for policies that pack; without, nothing is shared.
         placement: which node with room a job takes: the `first`, the `best` fit, the `fastest`, or a `Placement`, which
             puts it on one and knows parts of accelerators. Not in rounds or decisions.
         retries: how often a failed job starts again from nothing; after that it is given up. Which attempts fail
@@ -85,6 +90,8 @@ def simulate(
     policy.check(view)
     if batches is not None and policy.clock != "rounds":
         raise SettingsError(f"batch sizes change in rounds only; '{policy.name}' runs on a clock of {policy.clock}")
+    if batches is not None and pairs is not None:
+        raise SettingsError("speeds of pairs are of jobs that keep their batch; give pairs or batches, not both")
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
     if isinstance(policy, Ordering) and isinstance(terms, EventTerms):
         if placement in FITS:
@@ -92,10 +99,11 @@ def simulate(
         return run_shared(Course(jobs, cluster, expected, fails), policy, view, _placement(placement), speeds, seed)
     course = Course(jobs, cluster, expected, fails)
     if isinstance(policy, Shares) and isinstance(terms, RoundTerms):
-        return run_rounds(course, policy, terms, speeds, seed, last, batches)
+        if policy.packs and pairs is not None:
+            return PackedRun(course, policy, terms, speeds, seed, pairs).until(last)
+        return RoundsRun(course, policy, terms, speeds, seed, batches).until(last)
     if isinstance(policy, Deciding) and isinstance(terms, SlotTerms):
-        made = Configurations.elastic if policy.elastic else Configurations.rigid
-        return run_decisions(course, policy, terms, configurations or made(jobs, cluster, speeds))
+        return run_decisions(course, policy, terms, configurations or policy.ways(jobs, cluster, speeds))
     raise SettingsError(
         f"policy '{policy.name}' runs on a clock of {policy.clock}; choose semantics of {_names(policy)}"
     )

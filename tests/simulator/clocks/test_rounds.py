@@ -7,7 +7,7 @@ import pytest
 
 from mfcp.errors import SettingsError, SolverError
 from mfcp.simulator.beliefs import NoisyDurations
-from mfcp.simulator.clocks.rounds import _Rounds
+from mfcp.simulator.clocks.rounds import RoundsRun
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.course import Course
 from mfcp.simulator.jobs import Jobs
@@ -119,7 +119,7 @@ def test_a_run_may_end_with_a_job_before_the_last():
 def test_a_deficit_is_what_was_promised_and_not_received():
     jobs = Jobs(np.array(["0", "1"]), np.zeros(2), np.ones(2, int), np.full(2, 1e4), np.ones(2))
     course = Course(jobs, Cluster.parse("1"), jobs.duration, np.empty((2, 0)))
-    run = _Rounds(course, Idle(share=0.5), RoundTerms(), np.ones((2, 1)), 0)
+    run = RoundsRun(course, Idle(share=0.5), RoundTerms(), np.ones((2, 1)), 0)
     run.arrive()
     run.reset()
     run.time[0, 0] += 1000.0

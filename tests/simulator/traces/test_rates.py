@@ -7,7 +7,7 @@ import pytest
 from mfcp.errors import DataError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.traces.rates import read_batches, read_configurations, read_speeds
+from mfcp.simulator.traces.rates import read_batches, read_configurations, read_pairs, read_speeds
 
 CLUSTER = Cluster.parse("v100:4,k80:8")
 
@@ -110,3 +110,45 @@ def test_what_is_wrong_with_batch_sizes_is_told(tmp_path, jobs, change, message)
     path = written(tmp_path, **{name: values for name, values in columns.items() if values is not None})
     with pytest.raises(DataError, match=message):
         read_batches(path, jobs)
+
+
+PAIRS = {"model_a": ["bert", "bert"], "model_b": ["vgg", "bert"], "type": ["v100", "k80"], "speed_a": [0.8, 0.3]}
+
+
+def test_pairs_are_of_both_orders(tmp_path, jobs):
+    found = read_pairs(written(tmp_path, **PAIRS, speed_b=[0.5, 0.4]), jobs, CLUSTER)
+    x, y = found.kind[:2]
+    assert found.kind.tolist() == [x, y, x]
+    assert found.speed[x, y].tolist() == [[0.8, 0.5], [0.0, 0.0]]
+    assert found.speed[y, x].tolist() == [[0.5, 0.8], [0.0, 0.0]]
+    assert found.speed[x, x].tolist() == [[0.0, 0.0], [0.3, 0.4]]  # as it says: the first is the one submitted first
+    assert found.speed[y, y].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_pair_may_be_told_in_either_order_or_in_both(tmp_path, jobs):
+    rows = {"model_a": ["vgg", "bert"], "model_b": ["bert", "vgg"], "speed_a": [0.1, 0.3], "speed_b": [0.2, 0.4]}
+    found = read_pairs(written(tmp_path, **rows), jobs, Cluster.parse("4"))
+    x, y = found.kind[:2]
+    assert (found.speed[x, y, 0].tolist(), found.speed[y, x, 0].tolist()) == ([0.3, 0.4], [0.1, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"speed_b": [0.5, -1]}, "row 2: speed_b"),
+        ({"speed_b": [0.5, "fast"]}, "row 2: speed_b"),
+        ({"type": ["v100", "t4"]}, "row 2: type is 't4', expected one of v100, k80"),
+        ({"model_b": ["vgg", "vgg"], "type": ["v100", "v100"]}, "row 1 has a second one"),
+        ({"model_a": ["a", "b"], "model_b": ["c", "d"]}, "no row is about a model of the trace; the first is 'bert'"),
+    ],
+)
+def test_pairs_that_make_no_sense_are_an_error(tmp_path, jobs, change, message):
+    path = written(tmp_path, **({**PAIRS, "speed_b": [0.5, 0.4]} | change))
+    with pytest.raises(DataError, match=message):
+        read_pairs(path, jobs, CLUSTER)
+
+
+def test_pairs_need_a_type_where_there_are_several(tmp_path, jobs):
+    rows = {name: values for name, values in PAIRS.items() if name not in ("type", "model_b")}
+    with pytest.raises(DataError, match="no column model_b, speed_b, type; there are model_a, speed_a"):
+        read_pairs(written(tmp_path, **rows), jobs, CLUSTER)

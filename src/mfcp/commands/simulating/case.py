@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.configurations import Configurations
     from mfcp.simulator.outcome import Outcome
+    from mfcp.simulator.pairs import JobPairs
     from mfcp.simulator.policies.base import Policy
     from mfcp.simulator.semantics import Semantics
     from mfcp.simulator.traces.reading import Trace
@@ -28,7 +29,7 @@ class Case:
     Attributes:
         trace, cluster: what runs where.
         semantics: a preset, or None for each policy's own.
-        belief, speed, configurations, batches, placement: as `mfcp.simulator.simulation.simulate`.
+        belief, speed, configurations, batches, pairs, placement: as `mfcp.simulator.simulation.simulate`.
     """
 
     trace: Trace
@@ -38,6 +39,7 @@ class Case:
     speed: Floats | None
     configurations: Configurations | None
     batches: Batches | None
+    pairs: JobPairs | None
     placement: str
 
     @staticmethod
@@ -46,7 +48,7 @@ class Case:
         from mfcp.simulator.cluster import Cluster
         from mfcp.simulator.semantics import preset
         from mfcp.simulator.traces.nodes import read_nodes
-        from mfcp.simulator.traces.rates import read_batches, read_configurations
+        from mfcp.simulator.traces.rates import read_batches, read_configurations, read_pairs
         from mfcp.simulator.traces.reading import read_trace
 
         table = Path(options.cluster)
@@ -57,8 +59,9 @@ class Case:
         )
         ways = read_configurations(options.configurations, trace.jobs, cluster) if options.configurations else None
         batches = read_batches(options.batches, trace.jobs) if options.batches else None
+        pairs = read_pairs(options.pairs, trace.jobs, cluster) if options.pairs else None
         belief, speed = _belief(options.belief, trace), _speeds(options.speeds, trace, cluster)
-        return Case(trace, cluster, semantics, belief, speed, ways, batches, options.placement)
+        return Case(trace, cluster, semantics, belief, speed, ways, batches, pairs, options.placement)
 
     def run(self, policy: Policy, seed: int) -> Outcome:
         """Simulate one policy."""
@@ -66,7 +69,8 @@ class Case:
 
         return simulate(
             self.trace.jobs, self.cluster, policy, semantics=self.semantics, belief=self.belief, speed=self.speed,
-            configurations=self.configurations, batches=self.batches, placement=self.placement, seed=seed,
+            configurations=self.configurations, batches=self.batches, pairs=self.pairs, placement=self.placement,
+            seed=seed,
         )  # fmt: skip
 
     def at_load(self, load: float) -> Case:

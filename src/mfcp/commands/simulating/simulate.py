@@ -61,6 +61,10 @@ def add_parser(commands: Any) -> None:
         "samples_per_epoch and steps_per_s",
     )  # fmt: skip
     simulate.add_argument(
+        "--pairs", type=Path, metavar="FILE",
+        help="for policies that pack, speeds of jobs that share: table of model_a, model_b, type, speed_a and speed_b",
+    )  # fmt: skip
+    simulate.add_argument(
         "--semantics", metavar="NAME", help="a preset: plain, muri, gavel, shockwave, slots, elasticflow"
     )
     simulate.add_argument(

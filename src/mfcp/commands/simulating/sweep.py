@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-FILES = ("speeds", "configurations", "batches")
+FILES = ("speeds", "configurations", "batches", "pairs")
 OPTIONS = ("cluster", "columns", "belief", "semantics", "placement", "leave_out")
 
 
@@ -121,7 +121,7 @@ def _digest(options: argparse.Namespace, case: Case) -> str:
     from mfcp.registry import FILES as EXTENSIONS
 
     whole = hashlib.sha256(f"{version('mfcp')} {np.__version__} {options.semantics} {case.placement}".encode())
-    for part in (case.trace.jobs, case.cluster, case.configurations, case.batches):
+    for part in (case.trace.jobs, case.cluster, case.configurations, case.batches, case.pairs):
         for values in vars(part).values() if part is not None else ():
             whole.update(np.asarray(values).tobytes() if isinstance(values, np.ndarray) else str(values).encode())
     whole.update(case.belief.model_dump_json().encode() + case.belief.name.encode())

@@ -23,30 +23,8 @@ from mfcp.simulator.semantics import RoundTerms
 NEVER_GIVEN = 1e9  # what a share weighs on a type that the job has not been on
 
 
-def run_rounds(
-    course: Course,
-    policy: Shares,
-    semantics: RoundTerms,
-    speed: Floats,
-    seed: int,
-    last: int | None,
-    batches: Batches | None = None,
-) -> Outcome:
-    """Run all jobs up to `last` to their end; see `mfcp.simulator.simulation.simulate`.
-
-    Raises:
-        SettingsError: the policy gives shares that are no numbers, as of unknown durations.
-        SolverError: it lets jobs wait for ever.
-    """
-    run = _Rounds(course, policy, semantics, speed, seed, batches)
-    last = len(course.jobs.id) - 1 if last is None else last
-    while run.step(last):
-        pass
-    return course.outcome({"rounds": run.rounds, "resets": run.resets})
-
-
-class _Rounds:
-    """What rounds need besides the course.
+class RoundsRun:
+    """What rounds need besides the course; arguments as of `mfcp.simulator.simulation.simulate`.
 
     Attributes:
         speed: (n, K) steps per second of each job on each type.
@@ -54,6 +32,7 @@ class _Rounds:
         time: (n, K) seconds on a type since the reset; total: (K,) of all jobs; deficit: (n, K) owed from before.
         active: jobs that have come and not gone, in the order of their coming.
         place: (n,) the type in this round, or -1; before: (n,) in the last.
+        told: (n,) accelerators that the log last told of.
         isolated, split, seen: (n,) seconds that the steps so far would have taken under equal splits, the speed under
             the last, and the steps that were left then.
     """
@@ -73,11 +52,24 @@ class _Rounds:
         self.sizes = None if batches is None else BatchSizes(batches, course, self.speed)
         self.share, self.time, self.deficit = (np.zeros((n, kinds)) for _ in range(3))
         self.given, self.total, self.start_s = np.zeros(n, bool), np.zeros(kinds), semantics.round_s / 2
-        self.place, self.before = np.full(n, -1), np.full(n, -1)
+        self.place, self.before, self.told = np.full(n, -1), np.full(n, -1), np.zeros(n, np.int64)
         self.active, self.known = np.empty(0, np.int64), np.empty(0, np.int64)
         self.isolated, self.split, self.seen = np.zeros(n), np.full(n, np.nan), course.left.copy()
         self.random, self.order = Random(seed), Random(seed + 5)
+        self.shares = policy.watch()
         self.last_reset, self.changed, self.rounds, self.resets = 0.0, False, 0, 0
+
+    def until(self, last: int | None) -> Outcome:
+        """Run all jobs up to a row, or all, to their end.
+
+        Raises:
+            SettingsError: the policy gives shares that are no numbers, as of unknown durations.
+            SolverError: it lets jobs wait for ever.
+        """
+        last = len(self.course.jobs.id) - 1 if last is None else last
+        while self.step(last):
+            pass
+        return self.course.outcome({"rounds": self.rounds, "resets": self.resets})
 
     def step(self, last: int) -> bool:
         """A round; whether any job up to `last` is still to run."""
@@ -107,22 +99,35 @@ class _Rounds:
         new = self.course.arrive()
         if len(new):
             self.active, self.changed = np.concatenate([self.active, new]), True
-            self.time[new] = self.start_s
-            self.total += self.start_s * len(new)
+            self.enter(new)
+
+    def enter(self, new: Ints) -> None:
+        """Open the books of new jobs."""
+        self.time[new] = self.start_s
+        self.total += self.start_s * len(new)
 
     def reset(self) -> None:
         """Book what is owed, and ask for new shares."""
-        course, rows = self.course, self.active
-        received = self.time[rows] - self.start_s
-        owed = self.share[rows] * (course.now - self.last_reset) - received
-        self.deficit[rows] += np.where(self.given[rows, None], owed, 0.0)
-        self.time[rows], self.given[rows] = self.start_s, True
-        self.total[:] = self.start_s * len(rows)
-        self.last_reset, self.changed, self.resets = course.now, False, self.resets + 1
+        rows = self.active
+        self.settle(rows, self.course.now - self.last_reset)
+        self.given[rows] = True
+        self.last_reset, self.changed, self.resets = self.course.now, False, self.resets + 1
         if len(rows):
-            shares = self.policy.solve(self.moment(rows))
+            shares = self.shares(self.moment(rows))
             self.policy.check_known(shares)
-            self.share[rows] = shares
+            self.set_shares(rows, shares)
+
+    def settle(self, rows: Ints, elapsed: float) -> None:
+        """Book what is owed of the seconds since the last reset, and count time anew."""
+        received = self.time[rows] - self.start_s
+        owed = self.share[rows] * elapsed - received
+        self.deficit[rows] += np.where(self.given[rows, None], owed, 0.0)
+        self.time[rows] = self.start_s
+        self.total[:] = self.start_s * len(rows)
+
+    def set_shares(self, rows: Ints, shares: Floats) -> None:
+        """Take what the policy has solved for."""
+        self.share[rows] = shares
 
     def moment(self, rows: Ints) -> Moment:
         """What the policy sees."""
@@ -135,7 +140,7 @@ class _Rounds:
         moment = Moment(
             rows, course.jobs.gpus[rows], self.speed[rows], course.believed_left(rows),
             course.now - course.jobs.submit[rows], self.isolated[rows], np.where(new[:, None], 0.0, self.share[rows]),
-            freed, self.size, self.random,
+            freed, self.size, self.random, course.jobs.deadline[rows],
         )  # fmt: skip
         self.split[rows], self.seen[rows], self.known = moment.equal_split, course.left[rows], rows
         return moment
@@ -181,22 +186,23 @@ class _Rounds:
     def tell(self) -> None:
         """Log which jobs are taken off, start or move at the beginning of a round."""
         course, rows = self.course, self.active
-        now, before, gpus = self.place[rows], self.before[rows], course.jobs.gpus[rows]
+        now, before, gpus = self.place[rows], self.before[rows], self.counted(rows)
         off, on, moved = (before >= 0) & (now < 0), (before < 0) & (now >= 0), (before >= 0) & (now >= 0)
-        moved &= before != now
+        moved &= (before != now) | (self.told[rows] != gpus)
         course.stops[rows[off]] += 1
+        self.told[rows] = np.where(off, self.told[rows], gpus)
         for event, mask in ((STOPPED, off), (STARTED, on), (MOVED, moved)):
-            course.log.add(course.now, rows[mask], event, gpus[mask], now[mask])
+            course.log.add(course.now, rows[mask], event, self.told[rows[mask]], now[mask])
 
     def run(self, rows: Ints) -> None:
         """One round: every job placed runs; it ends with the last."""
         course, terms, kind = self.course, self.terms, self.place[rows]
         self.rounds += 1
-        speed, rest = self.speed[rows, kind], course.left[rows] - course.goal[rows]
+        speed, rest = self.pace(rows, kind), course.left[rows] - course.goal[rows]
         whole = np.floor(speed * terms.round_s)
         whole = np.where(whole == 0, speed * terms.round_s, whole)  # a step longer than a round goes on in the next
         steps = np.minimum(whole, rest)
-        took = steps / speed
+        took = self.until_all(rows, steps / speed)
         lost = np.zeros(len(rows))
         if terms.cut_s > 0 and self.rounds > 1:
             lost = np.where((self.before[rows] < 0) & (took > terms.round_s - 5.0), terms.cut_s, lost)
@@ -204,21 +210,45 @@ class _Rounds:
             steps = np.where(lost > 0, np.where(cut >= 1, np.floor(cut), cut), steps)
         course.begin(rows)
         course.left[rows] -= steps
-        self.time[rows, kind] += took - lost
-        np.add.at(self.total, kind, took - lost)
+        self.book(rows, kind, took - lost)
         course.executed[rows] += took
-        course.held[rows] += took * course.jobs.gpus[rows]
+        course.held[rows] += took * self.part(rows)
         over = steps >= rest
         now, course.now = course.now, course.now + float(took.max())
-        again = course.end(rows[over], now + took[over], course.jobs.gpus[rows[over]], kind[over])
+        again = course.end(rows[over], now + took[over], self.counted(rows[over]), kind[over])
         self.place[rows[over]] = -1
         if self.sizes is not None:
             self.sizes.take(rows[~over])
             self.sizes.restart(rows[over][again])
         gone = rows[over][~again]
-        for job in gone:
-            self.total -= self.time[job]
         self.changed |= len(gone) > 0
+        self.leave(gone)
         self.active = self.active[np.isin(self.active, gone, invert=True)]
         if self.sizes is not None:
             self.sizes.look(self.active)
+
+    def pace(self, rows: Ints, kind: Ints) -> Floats:
+        """(k,) steps per second of jobs where they run in this round."""
+        return np.asarray(self.speed[rows, kind])
+
+    def until_all(self, rows: Ints, took: Floats) -> Floats:
+        """(k,) seconds after which jobs give back what they have, of those that they need."""
+        return took
+
+    def part(self, rows: Ints) -> Floats:
+        """(k,) accelerators of jobs that run, in parts where they are shared."""
+        return self.course.jobs.gpus[rows].astype(float)
+
+    def counted(self, rows: Ints) -> Ints:
+        """(k,) accelerators of jobs, every one counted once."""
+        return np.asarray(self.course.jobs.gpus[rows])
+
+    def book(self, rows: Ints, kind: Ints, took: Floats) -> None:
+        """Count time received."""
+        self.time[rows, kind] += took
+        np.add.at(self.total, kind, took)
+
+    def leave(self, gone: Ints) -> None:
+        """Close the books of jobs that have ended; they are still among the active."""
+        for job in gone:
+            self.total -= self.time[job]

@@ -159,6 +159,10 @@ class Moment:
         freed: types on which a job has ended since, of the last submitted first.
         size: (K,) accelerators of each type.
         random: a stream of the run's seed.
+        deadline: (k,) absolute seconds; infinite where there is none.
+        pair: (p, 2) jobs that could share accelerators, positions among the k, the one submitted first before; of
+            policies that pack.
+        together: (p, K, 2) steps per second of both then; 0 where they cannot.
     """
 
     job: Ints
@@ -171,6 +175,9 @@ class Moment:
     freed: tuple[int, ...]
     size: Ints
     random: Random
+    deadline: Floats = field(default_factory=lambda: np.empty(0))
+    pair: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    together: Floats = field(default_factory=lambda: np.empty((0, 0, 2)))
 
     @property
     def equal_split(self) -> Floats:
@@ -187,7 +194,15 @@ class Shares(Policy):
     clock: ClassVar[Clock] = "rounds"
     blind: ClassVar[bool] = False  # ignores types: the order in which they are filled is drawn every round
     strict: ClassVar[bool] = False  # a job without a share on a type does not fill a gap there
+    packs: ClassVar[bool] = False  # gives shares to pairs of jobs too, which then share accelerators
 
     def solve(self, moment: Moment) -> Floats:
-        """(k, K) shares of time, each in [0, 1], of a job at most 1 in all, of a type at most what it has."""
+        """(k, K) shares of time, each in [0, 1], of a job at most 1 in all, of a type at most what it has.
+
+        If the policy packs, (k + p, K): those of the pairs below.
+        """
         raise NotImplementedError
+
+    def watch(self) -> Callable[[Moment], Floats]:
+        """What gives the shares in one run: `solve`, unless the policy has to remember earlier moments."""
+        return self.solve

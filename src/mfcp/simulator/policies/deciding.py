@@ -8,6 +8,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.configurations import Configurations
+from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Clock, Policy
 
 
@@ -84,6 +87,11 @@ class Deciding(Policy):
 
     clock: ClassVar[Clock] = "decisions"
     elastic: ClassVar[bool] = False  # whether jobs can run on other numbers of accelerators than they ask for
+
+    def ways(self, jobs: Jobs, cluster: Cluster, speed: Floats) -> Configurations:
+        """How jobs can run where nobody has measured it; `speed` (n, K) is as of `simulate`."""
+        made = Configurations.elastic if self.elastic else Configurations.rigid
+        return made(jobs, cluster, speed)
 
     def admit(self, demand: Demand, new: Bools) -> Bools:
         """(k,) which of the new jobs are taken; the others never run."""

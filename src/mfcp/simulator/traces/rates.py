@@ -14,6 +14,7 @@ from mfcp.simulator.batches import Batches
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.pairs import JobPairs
 from mfcp.simulator.traces.files import numbers, read_table
 
 NAMED = {"job": ("job", "job_id", "id"), "kind": ("model", "kind", "job_type", "model_name")}
@@ -97,6 +98,35 @@ def read_batches(path: Path, jobs: Jobs) -> Batches:
         raise DataError(f"{path}: no row is about a job of the trace; the first is '{asked['who'].iloc[0]}'")
     names = ("job", "first_epoch", "batch_size", "rate", "samples_per_epoch", "ahead")
     return Batches(*(own[name].to_numpy() for name in names))
+
+
+def read_pairs(path: Path, jobs: Jobs, cluster: Cluster) -> JobPairs:
+    """Speeds of jobs that share accelerators: `model_a`, `model_b`, `type`, `speed_a`, `speed_b`.
+
+    Speeds are in the unit of `read_speeds`; `type` may be missing if the cluster has one. A row is about both orders of
+    submission, unless another row is about the other one. Models that no row names together cannot share.
+
+    Raises:
+        DataError: a column that is missing, a cell that is wrong, two rows for one pair, or no model of the trace.
+    """
+    frame, kinds = read_table(path), len(cluster.types)
+    needed = ["model_a", "model_b", "speed_a", "speed_b"] + (["type"] if kinds > 1 else [])
+    if missing := [name for name in needed if name not in frame]:
+        raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(map(str, frame.columns))}")
+    on = _types(path, frame, cluster) if "type" in frame else np.zeros(len(frame), np.int64)
+    models = [frame[name].astype("str").fillna("").to_numpy(str) for name in ("model_a", "model_b")]
+    own, kind = np.unique(jobs.kind, return_inverse=True)
+    if not np.isin(own, np.concatenate(models)).any():
+        raise DataError(f"{path}: no row is about a model of the trace; the first is '{jobs.kind[0]}'")
+    both = np.stack([numbers(path, frame, "speed_a"), numbers(path, frame, "speed_b")], axis=1)
+    known, at = np.unique(np.concatenate([own, *models]), return_inverse=True)
+    a, b = at[len(own) :].reshape(2, -1)
+    _check_once(path, frame, np.stack([a, b, on]))
+    table = np.zeros((len(known), len(known), kinds, 2))
+    table[b, a, on] = both[:, ::-1]
+    table[a, b, on] = both
+    mine = at[: len(own)]
+    return JobPairs(kind.astype(np.int64), table[np.ix_(mine, mine)])
 
 
 def _check_phases(path: Path, phases: pd.DataFrame) -> None:

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.policies.planning.chronus import solve_leases
+from mfcp.simulator.simulation import simulate
 
 
 def most(need, slots, gpus, capacity):
@@ -54,6 +57,27 @@ def test_jobs_past_hope_give_way(ends):
     # The first cannot meet its deadline any more; the second still can.
     late = ends("chronus", [(0, 1, 3000, 2000), (0, 1, 1000, 1300)], lease_s=100.0)
     assert late == pytest.approx([4000.0, 1000.0])
+
+
+def test_a_deadline_within_a_lease_counts_to_the_second(ends):
+    # In whole leases the first is past hope at once, and gives way to a job that has all the time.
+    jobs = [(0, 1, 50, 80), (0, 1, 60, 5000)]
+    assert ends("chronus", jobs, lease_s=100.0) == pytest.approx([50.0, 110.0])
+    late = ends("chronus", jobs, lease_s=100.0, whole=True)
+    assert late[0] > 80
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_counting_to_the_second_meets_more_deadlines_of_short_jobs(seed):
+    rng = np.random.default_rng(seed)
+    duration = np.exp(rng.normal(6.5, 1.0, 60))
+    submit = np.sort(rng.uniform(0, duration.sum() / 4, 60))
+    jobs = Jobs.simple(submit, np.ones(60), duration, deadline=submit + duration * rng.uniform(1.5, 4.0, 60))
+    exact, whole = (
+        simulate(jobs, Cluster.parse("4"), Policy.build("chronus", whole=whole)).metrics()["deadlines_met"]
+        for whole in (False, True)
+    )
+    assert exact > whole
 
 
 def test_a_lease_is_kept_until_it_ends(ends):

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.policies.scaling.goodput import goodput_rate
 
@@ -26,6 +28,17 @@ def test_a_change_that_is_not_worth_its_restart_is_not_made(demand):
     running = demand(rate, [2], chosen=[0], executed=[5.0], submit=[-10.0])
     assert Policy.build("goodput", restart_s=30.0).decide(running).chosen.tolist() == [0]
     assert Policy.build("goodput", restart_s=0.0).decide(running).chosen.tolist() == [1]
+
+
+def test_jobs_grow_less_where_larger_batches_are_worth_less():
+    jobs, cluster = Jobs.simple(np.zeros(1), np.array([2]), np.array([100.0])), Cluster.parse("8")
+    plain, noisy = (Policy.build("goodput", noise=noise).ways(jobs, cluster, np.ones((1, 1))) for noise in (np.inf, 1))
+    assert noisy.gpus.tolist() == [1, 2, 4, 8]
+    assert noisy.rate[0] / plain.rate[0] == pytest.approx([1, 1, 2 / 3, 2 / 5])
+    assert (np.argmax(plain.rate[0]), np.argmax(noisy.rate[0])) == (3, 3)
+    steps = np.diff(noisy.rate[0])
+    assert (steps > 0).all()
+    assert (np.diff(steps) < 0).all()
 
 
 def test_efficiency_falls_with_the_batch_beyond_the_base():

@@ -27,13 +27,15 @@ class Chronus(Deciding):
     lease_s: float = Field(1200.0, gt=0, description="seconds that a job keeps its accelerators")
     horizon: int = Field(24, ge=1, description="leases ahead that are planned one by one; what is due later waits")
     limit_s: float = Field(5.0, gt=0, description="seconds for the integer program")
+    whole: bool = Field(False, description="count the last lease of a job as needed to its end, as the paper does")
 
     def decide(self, demand: Demand) -> Allotment:
         """Where leases end, jobs that have the next one come first; in between, running jobs stay."""
         own = demand.rate.argmax(axis=1)
         rest = demand.seconds[np.arange(len(own)), own]
         need = np.ceil(rest / self.lease_s).astype(int)
-        slots = np.floor((demand.deadline - demand.now) / self.lease_s)
+        end = np.where(self.whole, self.lease_s, rest - (need - 1) * self.lease_s)  # what it needs of its last lease
+        slots = np.floor((demand.deadline - demand.now - end) / self.lease_s + 1e-9) + 1
         hopeful = np.isfinite(slots) & (need <= slots)
         lease = int(demand.now / self.lease_s + 1e-9)
         first = demand.chosen >= 0

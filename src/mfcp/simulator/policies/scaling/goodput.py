@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from mfcp.arrays import Floats
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.configurations import Configurations
+from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.deciding import Allotment, Deciding, Demand, grow
 
 
@@ -21,9 +25,20 @@ class Goodput(Deciding):
 
     name: ClassVar[str] = "goodput"
     elastic: ClassVar[bool] = True
+    noise: float = Field(
+        np.inf, gt=0, description="gradient noise scale in batches as large as a job's own; where nobody has measured "
+        "goodputs, a batch that grows with the accelerators is worth so much less",
+    )  # fmt: skip
     power: float = Field(-1.0, lt=0, description="of the mean; towards -inf it is max-min fair")
     restart_s: float = Field(30.0, ge=0, description="seconds that a change is believed to cost")
     every_s: float = Field(60.0, gt=0, description="seconds between two decisions without an event")
+
+    def ways(self, jobs: Jobs, cluster: Cluster, speed: Floats) -> Configurations:
+        """Elastic; the batch of a job grows with its accelerators beyond those that it asks for."""
+        elastic = super().ways(jobs, cluster, speed)
+        if np.isinf(self.noise):
+            return elastic
+        return replace(elastic, rate=goodput_rate(elastic.rate, elastic.gpus / jobs.gpus[:, None], self.noise, 1.0))
 
     def decide(self, demand: Demand) -> Allotment:
         """Two starts."""
@@ -53,8 +68,8 @@ def goodput_rate(throughput: Floats, batch: Floats, noise: float, base: float) -
     """Useful examples per second: throughput × (noise + base) / (noise + batch), the statistical efficiency.
 
     Args:
-        throughput: (C,) examples per second at each batch size.
-        batch: (C,) examples per step.
+        throughput: (…, C) examples per second at each batch size.
+        batch: (…, C) examples per step.
         noise: gradient noise scale, in examples.
         base: the batch size at which an example counts in full.
     """

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
-from mfcp.arrays import Floats
+from mfcp.arrays import Floats, Ints
 from mfcp.simulator.policies.base import Moment, Shares
 
 
@@ -40,12 +41,56 @@ class InTurnFastest(Shares):
 
     def solve(self, moment: Moment) -> Floats:
         """Until the first that fits nowhere."""
-        share, free = np.zeros_like(moment.speed), moment.size.copy()
-        for i, need in enumerate(moment.gpus):
-            speed = np.where(free >= need, moment.speed[i], 0.0)
-            if speed.max() <= 0:
-                break
-            kind = int(speed.argmax())
-            free[kind] -= need
+        share = np.zeros_like(moment.speed)
+        for i, kind in enumerate(fastest_with_room(moment)):
             share[i, kind] = 1.0
         return share
+
+
+class InTurnPacked(Shares):
+    """The same, and those that find no room share with one that has: in order, each with the best partner.
+
+    `gain` is what the two must do together, of what each does alone. It stops at the first that finds no partner.
+    Narayanan et al., OSDI 2020, compare with it.
+    """
+
+    name: ClassVar[str] = "in_turn_packed"
+    strict: ClassVar[bool] = True
+    packs: ClassVar[bool] = True
+    gain: float = Field(1.5, ge=1, le=2, description="least throughput of a pair, each job's over that alone, summed")
+
+    def solve(self, moment: Moment) -> Floats:
+        """Places, then partners."""
+        kinds = fastest_with_room(moment)
+        place, pair = np.array(kinds, np.int64), moment.pair
+        share = np.zeros((len(moment.job) + len(pair), len(moment.size)))
+        share[np.arange(len(place)), place] = 1.0
+        number = {tuple(each): row for row, each in enumerate(pair.tolist())}
+        hosts = list(range(len(place)))
+        for guest in range(len(place), len(moment.job)):
+            rows = np.array([number[host, guest] for host in hosts if (host, guest) in number], np.int64)
+            if not len(rows):
+                break
+            on = place[pair[rows, 0]]
+            alone = np.stack([moment.speed[pair[rows, 0], on], moment.speed[guest, on]], axis=1)
+            gain = (moment.together[rows, on] / np.where(alone > 0, alone, np.inf)).sum(axis=1)
+            best = int(gain.argmax())
+            if gain[best] <= self.gain:
+                break
+            host = int(pair[rows[best], 0])
+            hosts.remove(host)
+            share[host] = 0.0
+            share[len(moment.job) + rows[best], place[host]] = 1.0
+        return share
+
+
+def fastest_with_room(moment: Moment, order: Ints | None = None) -> list[int]:
+    """The types of jobs in an order, of submission if None: each the fastest with room, up to one that finds none."""
+    free, kinds = moment.size.copy(), list[int]()
+    for i in range(len(moment.job)) if order is None else order.tolist():
+        speed = np.where(free >= moment.gpus[i], moment.speed[i], 0.0)
+        if speed.max() <= 0:
+            break
+        kinds.append(int(speed.argmax()))
+        free[kinds[-1]] -= moment.gpus[i]
+    return kinds

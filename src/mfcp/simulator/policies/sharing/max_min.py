@@ -9,7 +9,7 @@ import numpy as np
 
 from mfcp.arrays import Floats
 from mfcp.simulator.policies.base import Moment, Shares
-from mfcp.simulator.policies.programs import ShareProgram
+from mfcp.simulator.policies.programs import NO_PAIRS, ShareProgram
 
 
 class MaxMin(Shares):
@@ -25,6 +25,20 @@ class MaxMin(Shares):
         return most_level(moment, moment.speed, moment.equal_split)
 
 
+class MaxMinPacked(Shares):
+    """The same where two jobs may share accelerators: a pair has a share of its own, and both run as fast as together.
+
+    Narayanan et al., OSDI 2020, §3.1 and §4.1.
+    """
+
+    name: ClassVar[str] = "max_min_packed"
+    packs: ClassVar[bool] = True
+
+    def solve(self, moment: Moment) -> Floats:
+        """One linear program, with a column for each pair on each type."""
+        return most_level(moment, moment.speed, moment.equal_split, packs=True)
+
+
 class LasShares(Shares):
     """The same for time instead of throughput: least attained service, blind to types."""
 
@@ -37,11 +51,14 @@ class LasShares(Shares):
         return most_level(moment, alike, replace(moment, speed=np.ones_like(moment.speed)).equal_split)
 
 
-def most_level(moment: Moment, speed: Floats, unit: Floats) -> Floats:
-    """Maximise the least of sum_k speed_ik x_ik / unit_i; (k, K)."""
-    program = ShareProgram(moment.gpus, moment.size, moment.speed > 0, 1)
+def most_level(moment: Moment, speed: Floats, unit: Floats, *, packs: bool = False) -> Floats:
+    """Maximise the least of sum_k speed_ik x_ik / unit_i, with what pairs do if they have shares; (k, K)."""
+    pair = moment.pair if packs else NO_PAIRS
+    both = moment.together[: len(pair)]
+    program = ShareProgram(moment.gpus, moment.size, moment.speed > 0, 1, pair, both.min(axis=2, initial=np.inf) > 0)
     level = program.column(0, np.ones(len(unit)))
-    program.at_most(level - program.weighted(speed / unit[:, None]), np.zeros(len(unit)))
+    part = both / unit[pair][:, None, :] if len(pair) else None
+    program.at_most(level - program.weighted(speed / unit[:, None], part), np.zeros(len(unit)))
     cost = np.zeros(program.columns)
     cost[-1] = -1.0
     return program.minimise(cost)

@@ -1,0 +1,78 @@
+"""Gandiva: jobs share accelerators by trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from mfcp.arrays import Floats
+from mfcp.simulator.policies.base import Moment, Shares
+
+
+class Gandiva(Shares):
+    """An equal split of time; when not all jobs fit, pairs of jobs by chance, kept while they are of use.
+
+    Two jobs that are packed stay together until one has ended or their trial has shown that they slow each other down:
+    on all types together, each job's speed over that alone, they do less than one. Xiao et al., "Gandiva: introspective
+    cluster scheduling for deep learning", OSDI 2018, §3, as Gavel's simulator has it: without growth and migration,
+    which jobs of one accelerator in rounds do not need.
+    """
+
+    name: ClassVar[str] = "gandiva"
+    packs: ClassVar[bool] = True
+
+    def watch(self) -> Callable[[Moment], Floats]:
+        """It remembers who is packed with whom."""
+        return partial(self._solve, {})
+
+    def solve(self, moment: Moment) -> Floats:
+        """Of a first moment."""
+        return self._solve({}, moment)
+
+    def _solve(self, partner: dict[int, int], moment: Moment) -> Floats:
+        """Shares; `partner` is of both jobs of a pair, by number, and is kept up."""
+        of_use = {tuple(moment.job[pair].tolist()) for pair in moment.pair[self._gain(moment) >= 1.0]}
+        for job, other in list(partner.items()):
+            if (min(job, other), max(job, other)) not in of_use:
+                partner.pop(job, None)
+        k = len(moment.job)
+        share = np.zeros((k + len(moment.pair), len(moment.size)))
+        if moment.gpus.sum() <= moment.size.sum():
+            share[:k] = moment.size / k / moment.gpus[:, None]
+        else:
+            position = {job: i for i, job in enumerate(moment.job.tolist())}
+            self._pack(partner, moment, position)
+            number = {tuple(each): k + row for row, each in enumerate(moment.pair.tolist())}
+            pairs = [number[position[a], position[b]] for a, b in partner.items() if a < b]
+            alone = [i for job, i in position.items() if job not in partner]
+            rows = np.array(alone + pairs, np.int64)
+            gpus = np.concatenate([moment.gpus, moment.gpus[moment.pair[:, 0]]])[rows]
+            share[rows] = moment.size / len(rows) / gpus[:, None]
+        return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0))
+
+    @staticmethod
+    def _pack(partner: dict[int, int], moment: Moment, position: dict[int, int]) -> None:
+        """Draw pairs among the jobs that have none; only those of as many accelerators, and with a speed, are tried."""
+        free = [job for job in moment.job.tolist() if job not in partner]
+        known = {tuple(each) for each in moment.job[moment.pair].tolist()}
+        for _ in range(len(free)):
+            if len(free) < 2:
+                break
+            one, other = moment.random.sample(free, 2)
+            if moment.gpus[position[one]] != moment.gpus[position[other]] or tuple(sorted((one, other))) not in known:
+                continue
+            free.remove(one)
+            free.remove(other)
+            partner[one], partner[other] = other, one
+
+    @staticmethod
+    def _gain(moment: Moment) -> Floats:
+        """(p,) throughput of pairs, each job's over that alone, summed over types; 0 where it lacks on any."""
+        if not len(moment.pair):
+            return np.zeros(0)
+        alone = np.stack([moment.speed[moment.pair[:, 0]], moment.speed[moment.pair[:, 1]]], axis=2)
+        part = moment.together / np.where(alone > 0, alone, np.inf)
+        return np.where((moment.together > 0).all(axis=(1, 2)), part.sum(axis=(1, 2)), 0.0)
