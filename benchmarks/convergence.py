@@ -5,7 +5,8 @@
 Some fifty small models are trained on four data sets for 300 epochs: linear ones, perceptrons, a convolutional one, by
 plain gradient descent, with momentum and by Adam. A run ends when its last 30 losses decline by less than the threshold
 an epoch. At half of the epochs to that end each form of curve tells where it will be; the error is a share of all
-epochs, and of those that are left. Runs that do not end, or within 60 epochs, are left out. `--curves` keeps them.
+epochs, and of those that are left. The LSTM of Qore-DL has seen the whole runs of all other models. Runs that do not
+end, or within 60 epochs, are left out. `--curves` keeps them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from torch import nn
 from mfcp.border.json_text import read_json
 from mfcp.files import write_json
 from mfcp.progress import progress
-from mfcp.simulator.qore.loss_curves import Form, converged_at, remaining_epochs
+from mfcp.simulator.qore.forecasting import LossForecaster
+from mfcp.simulator.qore.loss_curves import Form, converged_at, epochs_until, remaining_epochs
 from mfcp.threads import one_thread
 
 EPOCHS, BATCH, SHORTEST, BOOTSTRAP = 300, 128, 60, 2000
@@ -96,6 +98,21 @@ def curves() -> Iterator[dict[str, Any]]:
             advance()
 
 
+def learned(measured: list[dict[str, Any]], threshold: float) -> list[tuple[int, int]]:
+    """Told and true ends, by a network that has seen the runs of all other models, whole."""
+    result = []
+    with progress("LSTM", len(KINDS)) as advance:
+        for kind in KINDS:
+            network = LossForecaster.fit([np.array(run["losses"]) for run in measured if run["model"] != kind])
+            for run in measured:
+                losses, end = np.array(run["losses"]), converged_at(run["losses"], threshold)
+                if run["model"] == kind and end is not None and end >= SHORTEST:
+                    curve = network.continued(losses[: end // 2], 2 * EPOCHS)
+                    result.append((end // 2 + epochs_until(curve, end // 2, threshold), end))
+            advance()
+    return result
+
+
 def compare(measured: list[dict[str, Any]], threshold: float) -> None:
     """Errors of every form at half of each run that ends."""
     ends = [(np.array(run["losses"]), converged_at(run["losses"], threshold)) for run in measured]
@@ -103,10 +120,11 @@ def compare(measured: list[dict[str, Any]], threshold: float) -> None:
     print(
         f"{len(ending)} of {len(ends)} runs end after {SHORTEST} epochs or more (decline below {threshold:g} an epoch)"
     )
-    found = {}
+    found: dict[str, Any] = {}
     for form in get_args(Form):
         told = [end // 2 + remaining_epochs(losses[: end // 2], threshold, 2 * EPOCHS, form) for losses, end in ending]
         found[form] = np.array([abs(t - end) / end for t, (_, end) in zip(told, ending, strict=True)])
+    found["LSTM"] = np.array([abs(t - end) / end for t, end in learned(measured, threshold)])
     found["limit"] = np.array([(EPOCHS - end) / end for _, end in ending])
     rows = np.random.default_rng(0).integers(0, len(ending), (BOOTSTRAP, len(ending)))
     print(f"{'':10} {'of all epochs: mean':>30} {'median':>8} {'of those left: mean':>22}")

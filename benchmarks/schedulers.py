@@ -256,8 +256,8 @@ Blocks are {jobs} consecutive jobs. `gangs`: {gangs} blocks of ten clusters of E
 accelerators in one pool at a load of {load}. `deadlines`: {deadlines} of ElasticFlow's, with their deadlines, of which
 about half cannot be met with as many accelerators as asked for. `types`: {types} of Gavel's jobs of one accelerator, on
 eight V100, P100 and K80 each, with deadlines at {patience[0]:g} to {patience[1]:g} times the duration on the fastest.
-`pairs`: {pairs} of the same, closer together, where two jobs may share an accelerator, with Gavel's measured speeds; every second job,
-by chance, has no deadline and is offline to MuxFlow.
+`pairs`: {pairs} of the same, closer together, where two jobs may share an accelerator, with Gavel's measured speeds;
+every second job, by chance, has no deadline and is offline to MuxFlow.
 Durations are known. Elastic jobs scale as accelerators to the power 0.9. Intervals resample blocks.
 
 | table | system | survey | here, on | metric | ratio or difference | order |

@@ -54,7 +54,12 @@ def remaining_epochs(losses: Floats, threshold: float, limit: int, form: Form = 
         raise DataError(f"loss curve: {len(losses)} losses; expected three or more, all positive and finite")
     done = len(losses)
     curve = fit_power(losses) if form == "power" else fit_inverse(losses)
-    values = curve(np.arange(1.0, limit + 1.0))
+    return epochs_until(curve(np.arange(1.0, limit + 1.0)), done, threshold)
+
+
+def epochs_until(values: Floats, done: int, threshold: float) -> int:
+    """How many epochs after those done a curve (limit,) of all epochs has converged, at most to its end."""
+    limit = len(values)
     decline = np.abs(np.diff(values)) / np.maximum(np.abs(values[:-1]), _LEAST)
     window = LOSSES - 1
     if len(decline) < window:
