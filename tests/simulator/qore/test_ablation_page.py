@@ -20,6 +20,16 @@ def test_changed_numbers_change_the_page():
     assert page(numbers) != PAGE.read_text(encoding="utf-8")
 
 
+def test_a_step_that_is_turned_round_is_told_so():
+    numbers = copy.deepcopy(read_json(NUMBERS))
+    for own in numbers["found"].values():
+        own["+ adjuster"]["deadlines_met"], own["+ scheduler"]["deadlines_met"] = (
+            own["+ scheduler"]["deadlines_met"], own["+ adjuster"]["deadlines_met"]
+        )  # fmt: skip
+    assert "- + adjuster over + scheduler: more at 1, 2, 3." in page(read_json(NUMBERS))
+    assert "- + adjuster over + scheduler: fewer at 1, 2, 3." in page(numbers)
+
+
 def test_steps_are_of_systems_that_are_there():
     assert {name for pair in STAGES for name in pair} <= set(SYSTEMS)
 
