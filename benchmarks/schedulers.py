@@ -114,6 +114,9 @@ HELD: dict[str, str] = {
     **dict.fromkeys(("las_shares", "finish_time_blind", "in_turn", "in_turn_fastest", "isolated"), "numbers of Gavel"),
     **dict.fromkeys(("in_turn_packed", "gandiva"), "numbers of Gavel"),
     "max_min_packed": "numbers of Gavel; another solver",
+    **dict.fromkeys(
+        ("water_filling", "max_min_in_parts", "throughput_per_cost", "least_makespan_packed"), "another solver"
+    ),
     "muxflow": "all matchings of small cases",
     **dict.fromkeys(("even_time", "most_throughput", "least_makespan"), "numbers of Shockwave"),
     **dict.fromkeys(("fifo", "sjf", "easy", "edf", "least_laxity", "qssf"), _REFERENCE),

@@ -127,6 +127,25 @@ def test_columns_speeds_and_no_policy_for_a_check(tmp_path, capsys):
     assert "--policy: name at least one" in capsys.readouterr().err
 
 
+def test_policies_that_pack_ask_for_speeds_of_pairs(trace, tmp_path, capsys):
+    own = ("--trace", trace, "--cluster", 8, "--policy", "gandiva")
+    assert call(*own) == 0
+    assert "here none does: how fast they are together is not told (--pairs)" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("model_a,model_b,speed_a,speed_b\nx,x,0.9,0.9\n")
+    assert call(*own, "--pairs", pairs) == 2
+    assert "pairs.csv: no row is about a model of the trace" in capsys.readouterr().err
+
+
+def test_hare_is_told_to_choose_and_needs_no_power_law(trace, capsys):
+    assert call("--trace", trace, "--cluster", 8, "--policy", "hare,fifo") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "hare chooses how many accelerators a job has; the others run it on what it asks for" in printed
+    assert "power 0.9" not in printed
+
+
 def test_rigid_and_elastic_policies_side_by_side_come_with_a_word(trace, tmp_path, capsys):
     both = ("--trace", trace, "--cluster", 8, "--policy", "hydra,optimus")
     assert call(*both) == 0

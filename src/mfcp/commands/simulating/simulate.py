@@ -126,6 +126,10 @@ def run(options: argparse.Namespace) -> None:
         return
     _print_metrics(outcomes)
     _print_elastic(policies, case.configurations is not None)
+    packs = [name for name, policy in policies.items() if getattr(policy, "packs", False)]
+    if packs and case.pairs is None:
+        print(f"{', '.join(packs)} let jobs share accelerators, and here none does: how fast they are together is not "
+              "told (--pairs).")  # fmt: skip
     if options.compare:
         _print_comparison(outcomes)
     if options.explain is not None:
@@ -176,7 +180,7 @@ def _print_elastic(policies: dict[str, Policy], measured: bool) -> None:
         verb = "chooses" if len(elastic) == 1 else "choose"
         print(f"{', '.join(elastic)} {verb} how many accelerators a job has; the others run it on what it asks for. "
               "The difference is not of the order of jobs alone.")  # fmt: skip
-    if not measured:
+    if not measured and any(getattr(policies[name], "scales", False) for name in elastic):
         print("How fast jobs are on other numbers of accelerators was not measured: the number to the power 0.9 "
               "stands in (--configurations).")  # fmt: skip
 

@@ -87,6 +87,7 @@ class Deciding(Policy):
 
     clock: ClassVar[Clock] = "decisions"
     elastic: ClassVar[bool] = False  # whether jobs can run on other numbers of accelerators than they ask for
+    scales: ClassVar[bool] = True  # whether, if nobody has measured it, rates follow the number to the power 0.9
 
     def ways(self, jobs: Jobs, cluster: Cluster, speed: Floats) -> Configurations:
         """How jobs can run where nobody has measured it; `speed` (n, K) is as of `simulate`."""

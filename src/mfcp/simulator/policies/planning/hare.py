@@ -22,6 +22,8 @@ class Hare(Deciding):
     """
 
     name: ClassVar[str] = "hare"
+    elastic: ClassVar[bool] = True
+    scales: ClassVar[bool] = False
     uses: ClassVar[Uses] = ("expected",)
 
     def ways(self, jobs: Jobs, cluster: Cluster, speed: Floats) -> Configurations:
