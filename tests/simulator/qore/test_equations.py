@@ -150,7 +150,7 @@ def test_the_better_way_to_grow_counts_and_the_cheaper_way_to_shrink():
 def test_the_four_cases(timeout, load, which, grow, shrink):
     timeout, sensitive = np.array(timeout), np.array([2.0, 4.0, 3.0, 1.0])
     assert case(timeout, load) == which
-    assert [rows.tolist() for rows in candidates(timeout, sensitive, load)] == [grow, shrink]
+    assert [rows.tolist() for rows in candidates(timeout, sensitive, case(timeout, load))] == [grow, shrink]
 
 
 def test_fitness_is_time_saved_or_sensitivity_or_its_inverse():

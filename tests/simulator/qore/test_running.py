@@ -108,3 +108,13 @@ def test_nobody_is_lost_and_nobody_does_more_than_there_is(seed, order, sized, a
     assert outcome.held.sum() <= span * (1 + 1e-9)
     again = run_on_hosts(jobs, believed, capacity, terms, sizer, seed)
     assert again.finished.tolist() == outcome.finished.tolist()
+
+
+def test_thresholds_decide_whether_large_jobs_come_first():
+    # Two wait for the first: one that needs all cores and one that needs one; both are equally urgent.
+    jobs, believed = jobs_of([0, 1, 1], [10, 10, 10], deadline=[100, 100, 100], peak=[(4, 4), (4, 4), (1, 1)])
+    started = []
+    for light in (-1.0, 1.0):  # never light, or always
+        terms = PLAIN.model_copy(update={"order": "qore", "thresholds": (light, 1.0, 1.0)})
+        started.append(run_on_hosts(jobs, believed, np.array([[4.0, 4.0]]), terms).started.tolist())
+    assert started == [[0, 20, 10], [0, 10, 20]]

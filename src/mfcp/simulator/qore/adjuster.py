@@ -15,8 +15,10 @@ import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.simulator.qore.equations import (
+    THRESHOLDS,
     Case,
     RunningJobs,
+    Thresholds,
     candidates,
     case,
     execution_time,
@@ -73,6 +75,7 @@ def adjust(
     *,
     search: Literal["exhaustive", "genetic"] = "exhaustive",
     rng: np.random.Generator | None = None,
+    thresholds: Thresholds = THRESHOLDS,
 ) -> list[Change]:
     """The changes of one round, those that grow first; none where no legal change is better than none.
 
@@ -82,16 +85,17 @@ def adjust(
         times: predicted seconds of an iteration.
         search: over all sizes of a candidate, or a genetic one over few.
         rng: of the genetic search.
+        thresholds: of the load, between the cases.
     """
     jobs = running.jobs
     timeout = timeout_degree(execution_time(jobs.remaining, jobs.seconds), running.available)
-    which = case(timeout, load)
+    which = case(timeout, load, thresholds)
     grows = which != "shrink"
     stepped = decode(running, np.arange(len(timeout)), np.array([_HORIZONTAL - 1]), grows=grows)
     changed = times(np.arange(len(timeout)), stepped)[:, 0]
     sensitive = sensitivity(jobs, changed, grows=grows)
     found = []
-    for rows, larger in zip(candidates(timeout, sensitive, load), (True, False), strict=True):
+    for rows, larger in zip(candidates(timeout, sensitive, which), (True, False), strict=True):
         if not len(rows):
             continue
         sizes = decode(running, rows, np.arange(_HORIZONTAL), grows=larger)

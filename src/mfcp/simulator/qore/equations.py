@@ -16,7 +16,8 @@ from mfcp.arrays import Bools, Floats, Ints
 
 WEIGHTS = np.array([0.7, 0.3])
 """Of CPU or GPU, and of memory, in every weighted sum; printed."""
-THRESHOLDS = (0.35, 0.55, 0.70)
+Thresholds = tuple[float, float, float]
+THRESHOLDS: Thresholds = (0.35, 0.55, 0.70)
 """Of the cluster's load: light up to the first, grow freely up to the second, shrink from the third; printed."""
 WORKERS, PER_SERVER, STEPS = (5, 4, 2), (2.0, 3.0, 4.0), (0.4, 0.7)
 """Most workers, and workers a parameter server, at loads below 0.4, below 0.7, and above; read."""
@@ -90,13 +91,13 @@ def available_time(deadline: Floats, submit: Floats, now: float) -> Floats:
     return left
 
 
-def priority(need: Floats, available: Floats, load: float) -> Floats:
+def priority(need: Floats, available: Floats, load: float, thresholds: Thresholds = THRESHOLDS) -> Floats:
     """Eq. 8, its principle printed, quotient and product read: (n,), the largest first; overdue jobs before all others.
 
     Urgent jobs come first; of equal ones large ones under light load, small ones otherwise. The most overdue comes
     before the others.
     """
-    of_need = need if load <= THRESHOLDS[0] else 1.0 / np.maximum(need, _NEVER)
+    of_need = need if load <= thresholds[0] else 1.0 / np.maximum(need, _NEVER)
     result: Floats = np.where(available > 0, of_need / np.maximum(available, _SOON_S), _OVERDUE - available)
     return result
 
@@ -162,20 +163,20 @@ def sensitivity(jobs: RunningJobs, changed: Floats, *, grows: bool) -> Floats:
     return np.where(jobs.workers > 1, np.minimum(np.abs(vertical), np.abs(horizontal)), np.abs(vertical))
 
 
-def case(timeout: Floats, load: float) -> Case:
+def case(timeout: Floats, load: float, thresholds: Thresholds = THRESHOLDS) -> Case:
     """Which of the four cases holds, printed: by whether any running job will be late, and by the load."""
-    light, middle, heavy = THRESHOLDS
+    light, middle, heavy = thresholds
     if (timeout > 0).any():
         return "grow late" if load <= middle else "grow late, shrink early"
     return "grow" if load <= light else "shrink" if load > heavy else "nothing"
 
 
-def candidates(timeout: Floats, sensitive: Floats, load: float) -> tuple[Ints, Ints]:
+def candidates(timeout: Floats, sensitive: Floats, which: Case) -> tuple[Ints, Ints]:
     """Rows of the jobs that may grow and of those that may shrink, printed: at most three each.
 
     Late jobs of highest sensitivity grow; of the others those of highest grow and those of lowest shrink.
     """
-    late, which = timeout > 0, case(timeout, load)
+    late = timeout > 0
 
     def first(mask: Bools, by: Floats) -> Ints:
         rows = np.flatnonzero(mask)

@@ -16,7 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.errors import SolverError
 from mfcp.simulator.qore.adjuster import Running, Times, adjust
-from mfcp.simulator.qore.equations import RunningJobs, available_time, priority, requirement, worker_count
+from mfcp.simulator.qore.equations import (
+    THRESHOLDS,
+    RunningJobs,
+    Thresholds,
+    available_time,
+    priority,
+    requirement,
+    worker_count,
+)
 from mfcp.simulator.qore.hosts import Hosts, Spread
 
 WAITS, RUNS, DONE = 0, 1, 2
@@ -73,6 +81,9 @@ class HostedTerms(BaseModel):
     servers: bool = Field(True, description="whether jobs have parameter servers; workers of a ring have none")
     adjusts: bool = Field(False, description="whether Qore-DL's adjuster changes running jobs")
     search: Literal["exhaustive", "genetic"] = Field("exhaustive", description="of the adjuster")
+    thresholds: Thresholds = Field(
+        THRESHOLDS, description="of the load: light, free to grow, and heavy; what the order and the adjuster go by"
+    )
     tick_s: float = Field(120.0, gt=0, description="seconds between two changes of sizes")
     change_s: float = Field(10.0, ge=0, description="seconds without progress of a job whose size changes")
 
@@ -265,7 +276,7 @@ class _Run:
         servers = servers * self.terms.servers
         need = requirement(workers, servers, self.given[rows], self.jobs.server[rows], self.total)
         by = {"fifo": self.jobs.submit[rows], "edf": (self.jobs.submit + self.jobs.deadline)[rows],
-              "srsf": need * left * seconds / workers, "qore": -priority(need, available, load)}  # fmt: skip
+              "srsf": need * left * seconds / workers, "qore": -priority(need, available, load, self.terms.thresholds)}  # fmt: skip
         for i in np.argsort(by[self.terms.order], kind="stable"):
             self.put(int(rows[i]), int(servers[i]), int(workers[i]))
 
@@ -298,7 +309,10 @@ class _Run:
         def times(some: Ints, sizes: Floats) -> Floats:
             return self.believed.seconds(rows[some], sizes)
 
-        changes = adjust(running, self.hosts.cluster_load, times, search=self.terms.search, rng=self.rng)
+        changes = adjust(
+            running, self.hosts.cluster_load, times, search=self.terms.search, rng=self.rng,
+            thresholds=self.terms.thresholds,
+        )  # fmt: skip
         for change in sorted(changes, key=lambda each: each.workers):  # what gives back comes first
             self.apply(int(rows[change.job]), change.workers, change.given)
 
