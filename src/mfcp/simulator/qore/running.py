@@ -275,8 +275,11 @@ class _Run:
             workers, servers = worker_count(left, seconds, available, load)
         servers = servers * self.terms.servers
         need = requirement(workers, servers, self.given[rows], self.jobs.server[rows], self.total)
-        by = {"fifo": self.jobs.submit[rows], "edf": (self.jobs.submit + self.jobs.deadline)[rows],
-              "srsf": need * left * seconds / workers, "qore": -priority(need, available, load, self.terms.thresholds)}  # fmt: skip
+        by = {
+            "fifo": self.jobs.submit[rows], "edf": (self.jobs.submit + self.jobs.deadline)[rows],
+            "srsf": need * left * seconds / workers,
+            "qore": -priority(need, available, load, self.terms.thresholds),
+        }  # fmt: skip
         for i in np.argsort(by[self.terms.order], kind="stable"):
             self.put(int(rows[i]), int(servers[i]), int(workers[i]))
 
