@@ -86,6 +86,13 @@ def test_pairs_that_cannot_run_change_nothing(name, seed):
     assert outcomes[0].log.equals(outcomes[1].log)
 
 
+def test_too_many_pairs_are_an_error(monkeypatch):
+    monkeypatch.setattr("mfcp.simulator.clocks.packed_rounds.MOST", 3)
+    jobs = jobs_of([(0, 1, 100)] * 4)
+    with pytest.raises(SettingsError, match="looks at all pairs of jobs, and 4 wait or run at once"):
+        simulate(jobs, Cluster.parse("1"), Policy.build("gandiva"), pairs=alike(4, 0.8))
+
+
 def test_batches_and_pairs_do_not_go_together():
     jobs, one = jobs_of([(0, 1, 360)]), np.ones(1, np.int64)
     batches = Batches(0 * one, 0 * one, one, np.ones(1), one, 0 * one)

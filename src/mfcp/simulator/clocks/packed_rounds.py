@@ -13,11 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.errors import SettingsError
 from mfcp.simulator.clocks.rounds import RoundsRun
 from mfcp.simulator.course import Course
 from mfcp.simulator.pairs import JobPairs
 from mfcp.simulator.policies.base import Moment, Shares
 from mfcp.simulator.semantics import RoundTerms
+
+MOST = 1000
+"""Jobs that may wait or run at once: their pairs and books take some half a gigabyte on three types."""
 
 
 class Entries(NamedTuple):
@@ -34,7 +38,7 @@ class Entries(NamedTuple):
     pair: Ints
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def entries(count: int) -> Entries:
     """Of k jobs."""
     second, first = np.tril_indices(count)
@@ -64,8 +68,17 @@ class PackedRun(RoundsRun):
         self.pace_of = np.zeros((0, kinds, 2))
 
     def enter(self, new: Ints) -> None:
-        """A pair with a new job has had no time yet; at the next reset it counts as owed half a round."""
+        """A pair with a new job has had no time yet; at the next reset it counts as owed half a round.
+
+        Raises:
+            SettingsError: so many jobs have so many pairs that memory would run out.
+        """
         count = len(new)
+        if len(self.active) > MOST:
+            raise SettingsError(
+                f"policy '{self.policy.name}' looks at all pairs of jobs, and {len(self.active)} wait or run at once, "
+                f"more than {MOST}; take fewer jobs, a larger cluster, or a policy that does not pack"
+            )
         grow = ((0, count), (0, count), (0, 0))
         self.pair_share, self.pair_time, self.pair_deficit = (
             np.pad(each, grow) for each in (self.pair_share, self.pair_time, self.pair_deficit)
