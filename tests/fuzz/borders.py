@@ -113,7 +113,20 @@ def _tables(folder: Path) -> dict[str, Border]:
         "new tasks": Border(0.06, tasks, _read_tasks),
         "deliveries": Border(0.003, seeds, _deliver, make=odd_table),
         "traces": Border(0.12, trace, _read_trace),
+        "rates": Border(0.06, RATES, _read_rates),
     }
+
+
+RATES: list[Case] = [
+    ("speeds.csv", b"model,type,speed\nbert,a,1\nbert,b,0.5\nvgg,b,2e-1\n"),
+    ("configurations.csv", b"model,gpus,type,iterations_per_s,watts\nbert,1,a,2,100\nbert,2,b,3.5,250\nvgg,1,a,1,90\n"),
+    ("configurations.csv", b"job,gpus,type,speed\nx,1,a,1\nx,2,a,1.8\ny,1,b,1\n"),
+    (
+        "batches.csv",
+        b"model,first_epoch,batch_size,samples_per_epoch,steps_per_s\nbert,0,16,640,2\nbert,3,32,640,1.5\n",
+    ),
+    ("pairs.csv", b"model_a,model_b,type,speed_a,speed_b\nbert,bert,a,0.7,0.7\nbert,vgg,a,0.9,0.5\nvgg,bert,b,1,0\n"),
+]
 
 
 def _archive(content: bytes) -> bytes:
@@ -181,6 +194,29 @@ def _read_trace(path: Path) -> None:
     from mfcp.simulator.traces.reading import read_trace
 
     (read_nodes if path.stem == "nodes" else read_trace)(path)
+
+
+def _read_rates(path: Path) -> None:
+    from mfcp.simulator.cluster import Cluster
+    from mfcp.simulator.jobs import Jobs
+    from mfcp.simulator.policies.base import Policy
+    from mfcp.simulator.simulation import import_policies, simulate
+    from mfcp.simulator.traces.rates import read_batches, read_configurations, read_pairs, read_speeds
+
+    import_policies()
+    jobs = Jobs(
+        np.array(["x", "y"]), np.zeros(2), np.ones(2, np.int64), np.array([50.0, 80.0]), np.array([1.0, 2.0]),
+        kind=np.array(["bert", "vgg"]),
+    )  # fmt: skip
+    cluster, fair = Cluster.parse("a:1,b:2"), Policy.build("max_min_packed")
+    if path.stem == "speeds":
+        simulate(jobs, cluster, fair, speed=read_speeds(path, jobs, cluster), last=-1)
+    elif path.stem == "configurations":
+        read_configurations(path, jobs, cluster)
+    elif path.stem == "batches":
+        simulate(jobs, cluster, fair, batches=read_batches(path, jobs), last=-1)
+    else:
+        simulate(jobs, cluster, fair, pairs=read_pairs(path, jobs, cluster), last=-1)
 
 
 # Matrices.

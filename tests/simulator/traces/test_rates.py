@@ -152,3 +152,11 @@ def test_pairs_need_a_type_where_there_are_several(tmp_path, jobs):
     rows = {name: values for name, values in PAIRS.items() if name not in ("type", "model_b")}
     with pytest.raises(DataError, match="no column model_b, speed_b, type; there are model_a, speed_a"):
         read_pairs(written(tmp_path, **rows), jobs, CLUSTER)
+
+
+@pytest.mark.parametrize(
+    "read", [read_speeds, read_configurations, read_pairs, lambda path, jobs, _: read_batches(path, jobs)]
+)
+def test_a_table_without_rows_is_an_error(tmp_path, jobs, read):
+    with pytest.raises(DataError, match=r"t.csv: no rows; expected at least one"):
+        read(written(tmp_path, model=[], model_a=[], type=[], speed=[], gpus=[]), jobs, CLUSTER)

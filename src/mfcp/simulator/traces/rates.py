@@ -109,7 +109,7 @@ def read_pairs(path: Path, jobs: Jobs, cluster: Cluster) -> JobPairs:
     Raises:
         DataError: a column that is missing, a cell that is wrong, two rows for one pair, or no model of the trace.
     """
-    frame, kinds = read_table(path), len(cluster.types)
+    frame, kinds = _rows(path), len(cluster.types)
     needed = ["model_a", "model_b", "speed_a", "speed_b"] + (["type"] if kinds > 1 else [])
     if missing := [name for name in needed if name not in frame]:
         raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(map(str, frame.columns))}")
@@ -157,12 +157,20 @@ def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> tuple[pd.DataFrame,
 
 def _named(path: Path, columns: Sequence[str]) -> tuple[pd.DataFrame, str, str]:
     """The table, whom its rows are about, job or kind, and by which column; further columns must be there."""
-    frame = read_table(path)
+    frame = _rows(path)
     found = next(((by, name) for by, names in NAMED.items() for name in names if name in frame), None)
     missing = ([] if found else ["job or model"]) + [name for name in columns if name not in frame]
     if missing or found is None:
         raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(map(str, frame.columns))}")
     return frame, *found
+
+
+def _rows(path: Path) -> pd.DataFrame:
+    """The table, which must say something."""
+    frame = read_table(path)
+    if not len(frame):
+        raise DataError(f"{path}: no rows; expected at least one below the names of the columns")
+    return frame
 
 
 def _types(path: Path, frame: pd.DataFrame, cluster: Cluster) -> Ints:
