@@ -1,8 +1,13 @@
 """What counts as explained and what as a miss in the benchmark of published numbers."""
 
+from random import Random
+
+import numpy as np
 import pytest
 
+from benchmarks.published.gavel import InTurnAsWritten
 from benchmarks.published.results import Number, Trial, summary, tried
+from mfcp.simulator.policies.base import Moment
 
 
 @pytest.mark.parametrize(
@@ -38,3 +43,19 @@ def test_numbers_are_counted():
     assert summary(numbers) == (
         "4 published numbers: 1 inside their bound, 1 outside with an experiment that explains it, 1 missed, 1 skipped"
     )
+
+
+def given_by_the_letter(seed, count):
+    """How many of so many jobs get each type, of one V100, two P100 and two K80."""
+    moment = Moment(
+        np.arange(count), np.ones(count, np.int64), np.ones((count, 3)), np.ones(count), np.zeros(count),
+        np.zeros(count), np.zeros((count, 3)), (), np.array([1, 2, 2]), Random(seed),
+    )  # fmt: skip
+    return InTurnAsWritten().watch()(moment).sum(axis=0).astype(int).tolist()
+
+
+def test_gavels_code_gives_a_full_type_again():
+    assert all(given_by_the_letter(seed, 1) == [1, 0, 0] for seed in range(8))
+    found = {tuple(given_by_the_letter(seed, 5)) for seed in range(40)}
+    assert (1, 2, 2) in found
+    assert any(v100 > 1 for v100, _, _ in found)
