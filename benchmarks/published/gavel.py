@@ -26,10 +26,10 @@ POLICIES = {
     "finish_time_fairness_perf": "finish_time", "fifo_packed": "in_turn_packed", "gandiva": "gandiva",
     "max_min_fairness_packed": "max_min_packed",
 }  # fmt: skip
-FASTER = 1.065
-"""The file of throughputs changed after publication. With P100 so much faster, fifo_perf at 0.4 jobs/h agrees."""
-BETWEEN = (1.0, 1.02, 1.04, FASTER)  # Gandiva's completion times near the limit hang on how much faster it was
-BY_TYPE, BLIND = ("allox", "max_min", "finish_time", "max_min_packed"), ("las_shares", "finish_time_blind")
+FASTER = 1.07
+"""The file of throughputs changed after publication: fifo_perf at 0.4 jobs/h, where each job has its fastest type, is
+below the time of that today. With P100 so much faster on the models of which it is the fastest, that number agrees."""
+BY_TYPE, BLIND = ("allox", "max_min", "finish_time", "max_min_packed", "gandiva"), ("las_shares", "finish_time_blind")
 AS_WRITTEN = "in turn, as written"
 ORDERS = (1, 2, 3)  # seeds of other orders in which blind policies fill the types
 LAST = 5000  # jobs 4000 to 5000 are measured; they stop when these have ended, and jobs go on arriving until then
@@ -66,14 +66,11 @@ def _number(folder: Path, row: dict[str, Any]) -> Number:
             return Trial("a full type is given again, as their code does, by other draws", found)
         if policy in BY_TYPE:
             faster = measure(partial(run, faster=FASTER), policy)
-            return Trial(f"P100 {FASTER - 1:.1%} faster than in today's file", (faster,))
-        if policy == "gandiva":
-            found = tuple(measure(partial(run, faster=faster), policy) for faster in BETWEEN)
-            return Trial(f"P100 0 to {FASTER - 1:.1%} faster than in today's file", found)
+            return Trial(f"P100 {FASTER - 1:.0%} faster than in today's file where it is the fastest", (faster,))
         others = [measure(partial(run, order=order), policy) for order in ORDERS]
         return Trial("other orders of the types", (measure(run, policy), *others))
 
-    return tried(number, trial if policy in (*BY_TYPE, *BLIND, "gandiva", "in_turn") else None)
+    return tried(number, trial if policy in (*BY_TYPE, *BLIND, "in_turn") else None)
 
 
 class InTurnAsWritten(Shares):
@@ -135,11 +132,16 @@ def _completion_times(
 ) -> Floats:
     jobs, speed = read_jobs(folder, seed, gap)
     cluster = Cluster.parse("v100:36,p100:36,k80:36")
-    speed = speed * np.array([1.0, faster, 1.0])
+    speed = speed * _changed(speed, faster)
     built = InTurnAsWritten() if policy == AS_WRITTEN else Policy.build(policy)
     drawn = seed if order is None else order
     pairs = read_pairs(folder, seed, faster) if isinstance(built, Shares) and built.packs else None
     return simulate(jobs, cluster, built, speed=speed, pairs=pairs, last=LAST, seed=drawn).jct
+
+
+def _changed(speed: Floats, faster: float) -> Floats:
+    """(n, 3) factors on speeds by V100, P100 and K80: of P100 where it is the fastest."""
+    return np.where((speed.argmax(axis=1) == 1)[:, None], [1.0, faster, 1.0], 1.0)
 
 
 def read_pairs(folder: Path, seed: int, faster: float = 1.0) -> JobPairs:
@@ -150,16 +152,23 @@ def read_pairs(folder: Path, seed: int, faster: float = 1.0) -> JobPairs:
     on = table["device"].map({"v100": 0, "p100": 1, "k80": 2}).to_numpy()
     speed = np.zeros((a.max() + 1, a.max() + 1, 3, 2))
     speed[a, b, on] = table[["steps_per_s_a", "steps_per_s_b"]].to_numpy()
-    return JobPairs(kind.to_numpy(), speed * np.array([1.0, faster, 1.0])[:, None])
+    factor = _changed(_alone(folder), faster)
+    both = np.stack([np.broadcast_to(factor[:, None], speed.shape[:3]), np.broadcast_to(factor, speed.shape[:3])], -1)
+    return JobPairs(kind.to_numpy(), speed * both)
+
+
+def _alone(folder: Path) -> Floats:
+    """(T, 3) steps per second of a job of each type alone."""
+    table = pd.read_parquet(folder / "throughputs.parquet").pivot(
+        index="job_type_index", columns="device", values="steps_per_s"
+    )
+    return table[["v100", "p100", "k80"]].to_numpy()
 
 
 def read_jobs(folder: Path, seed: int, gap: float) -> tuple[Jobs, Floats]:
     """The jobs of a seed at a mean gap in seconds, and their steps per second on each type."""
     frame = pd.read_parquet(folder / "jobs.parquet").query("seed == @seed").sort_values("job")
-    table = pd.read_parquet(folder / "throughputs.parquet").pivot(
-        index="job_type_index", columns="device", values="steps_per_s"
-    )
     submit = np.concatenate([[0.0], np.cumsum(frame["unit_gap"].to_numpy()[:-1] / (1 / gap))])
     one = np.ones(len(frame))
     jobs = Jobs(frame["job"].to_numpy().astype(str), submit, one.astype(np.int64), frame["steps"].to_numpy(float), one)
-    return jobs, table[["v100", "p100", "k80"]].to_numpy()[frame["job_type_index"].to_numpy()]
+    return jobs, _alone(folder)[frame["job_type_index"].to_numpy()]
