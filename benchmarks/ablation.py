@@ -171,6 +171,7 @@ loaded hosts (Eqs. 1, 16, 17); *adjuster* changes running jobs every two minutes
 cost of 10 s. Without them jobs start in the order of submission on the first hosts with room. The others have the
 configurator's predictions and the least loaded hosts; EDF and SRSF its sizes too, and with `+ adjuster` all that
 Qore-DL has but its order; ElasticFlow, Optimus and SLAQ size all jobs anew at every event, of at most five workers.
+These give every worker its peak needs; only the adjuster may give more or less.
 
 The load is the work of all jobs over what the hosts can do while jobs come; above 1 a queue grows and is worked off.
 *By work* weighs jobs by their work; *useful* is the part of what was held that jobs on time held. Means over draws.

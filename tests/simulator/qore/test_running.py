@@ -118,3 +118,16 @@ def test_thresholds_decide_whether_large_jobs_come_first():
         terms = PLAIN.model_copy(update={"order": "qore", "thresholds": (light, 1.0, 1.0)})
         started.append(run_on_hosts(jobs, believed, np.array([[4.0, 4.0]]), terms).started.tolist())
     assert started == [[0, 20, 10], [0, 10, 20]]
+
+
+def test_a_job_that_finds_no_room_to_grow_pays_nothing():
+    # Each host has room for one worker of 1.5 cores: three are wanted at every event, two run.
+    jobs, believed = jobs_of([0, 10, 20, 30], [300, 1, 1, 1], peak=[(1.5, 1), (0.1, 0.1), (0.1, 0.1), (0.1, 0.1)])
+
+    def three(seen):
+        return np.where(seen.row == 0, 3, 1)
+
+    terms = HostedTerms(generous=1.0, servers=False, change_s=50.0, tick_s=1e6)
+    outcome = run_on_hosts(jobs, believed, np.array([[2.0, 2.0], [2.0, 2.0]]), terms, three)
+    assert outcome.finished[0] == 150
+    assert outcome.changes == 0

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from mfcp.arrays import Floats, Ints
+from mfcp.simulator.qore.equations import WORKERS
 from mfcp.simulator.qore.running import Seen
 
-MOST = 5
+MOST = WORKERS[0]
 """Workers of a job, as of the configurator under light load (Eq. 5)."""
 AHEAD_S = 600.0
 """Seconds in which SLAQ looks for quality."""

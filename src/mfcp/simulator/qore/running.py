@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.errors import SolverError
-from mfcp.simulator.qore.adjuster import Running, Times, adjust
+from mfcp.simulator.qore.adjuster import FLOORS, Running, Times, adjust
 from mfcp.simulator.qore.equations import (
     THRESHOLDS,
     RunningJobs,
@@ -30,8 +30,8 @@ from mfcp.simulator.qore.hosts import Hosts, Spread
 WAITS, RUNS, DONE = 0, 1, 2
 LESS_CPU = 0.85
 """Of the CPU that a job asks for when it comes again because it did not fit; read."""
-LEAST_CPU = 0.475
-"""Of its peak, below which it does not go; the adjuster's floor."""
+LEAST_CPU = float(FLOORS[0])
+"""Of its peak, below which it does not go: the adjuster's floor."""
 Order = Literal["fifo", "edf", "srsf", "qore"]
 
 
@@ -128,7 +128,7 @@ class HostedOutcome:
         return self.finished - self.jobs.submit <= self.jobs.deadline
 
     def metrics(self) -> dict[str, float]:
-        """Shares of deadlines met, by count and by what jobs held; of all that was held, what kept one; mean JCT."""
+        """Shares of deadlines met, by count and by work; of all that was held, what jobs on time held; mean JCT."""
         worth = self.jobs.needed * self.jobs.one(np.arange(len(self.met)), self.jobs.peak)
         return {
             "deadlines_met": float(self.met.mean()), "work_met": float((worth * self.met).sum() / worth.sum()),
@@ -339,7 +339,10 @@ class _Run:
         self.outcome.changes += 1
 
     def size_all(self, sizes: Sizes) -> None:
-        """Ask for the workers of all jobs; those that change are put anew, the largest first."""
+        """Ask for the workers of all jobs; those that change are put anew, in the order of submission.
+
+        A job that finds no room for more than it had goes on as before, and pays nothing.
+        """
         rows = np.flatnonzero(self.status[: self.arrived] != DONE)
         if not len(rows):
             return
@@ -355,8 +358,8 @@ class _Run:
             self.take_off(row)
         for i in np.flatnonzero(changed & (wanted > 0)):
             self.put(int(rows[i]), int(np.ceil(wanted[i] / 2)) * self.terms.servers, int(wanted[i]))
-        for row in rows[changed & (before > 0)]:
-            self.still[row] = self.terms.change_s
-            self.outcome.changes += 1
-        for row in rows[(self.workers[rows] == 0)]:  # nobody is left out where a worker still fits
+        for row in rows[self.workers[rows] == 0]:  # nobody is left out where a worker still fits
             self.put(int(row), int(self.terms.servers), 1)
+        resized = rows[(before > 0) & (self.workers[rows] != before)]
+        self.still[resized] = self.terms.change_s
+        self.outcome.changes += len(resized)
