@@ -187,6 +187,14 @@ class Moment:
         split: Floats = (self.speed * part).sum(axis=1)
         return split
 
+    @property
+    def kept(self) -> Floats:
+        """(p, K, 2) the part of its speed alone that each job of a pair keeps; 0 where it does not run alone."""
+        if not len(self.pair):
+            return np.zeros((0, len(self.size), 2))
+        alone = np.stack([self.speed[self.pair[:, 0]], self.speed[self.pair[:, 1]]], axis=2)
+        return np.asarray(self.together / np.where(alone > 0, alone, np.inf))
+
 
 class Shares(Policy):
     """How the time on types of accelerators is shared: solved at resets, followed in rounds."""

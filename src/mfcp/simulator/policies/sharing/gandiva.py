@@ -71,8 +71,4 @@ class Gandiva(Shares):
     @staticmethod
     def _gain(moment: Moment) -> Floats:
         """(p,) throughput of pairs, each job's over that alone, summed over types; 0 where it lacks on any."""
-        if not len(moment.pair):
-            return np.zeros(0)
-        alone = np.stack([moment.speed[moment.pair[:, 0]], moment.speed[moment.pair[:, 1]]], axis=2)
-        part = moment.together / np.where(alone > 0, alone, np.inf)
-        return np.where((moment.together > 0).all(axis=(1, 2)), part.sum(axis=(1, 2)), 0.0)
+        return np.where((moment.together > 0).all(axis=(1, 2)), moment.kept.sum(axis=(1, 2)), 0.0)

@@ -62,7 +62,7 @@ class InTurnPacked(Shares):
     def solve(self, moment: Moment) -> Floats:
         """Places, then partners."""
         kinds = fastest_with_room(moment)
-        place, pair = np.array(kinds, np.int64), moment.pair
+        place, pair, kept = np.array(kinds, np.int64), moment.pair, moment.kept
         share = np.zeros((len(moment.job) + len(pair), len(moment.size)))
         share[np.arange(len(place)), place] = 1.0
         number = {tuple(each): row for row, each in enumerate(pair.tolist())}
@@ -72,8 +72,7 @@ class InTurnPacked(Shares):
             if not len(rows):
                 break
             on = place[pair[rows, 0]]
-            alone = np.stack([moment.speed[pair[rows, 0], on], moment.speed[guest, on]], axis=1)
-            gain = (moment.together[rows, on] / np.where(alone > 0, alone, np.inf)).sum(axis=1)
+            gain = kept[rows, on].sum(axis=1)
             best = int(gain.argmax())
             if gain[best] <= self.gain:
                 break

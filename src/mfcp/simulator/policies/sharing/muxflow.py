@@ -54,10 +54,9 @@ class MuxFlow(Shares):
         on = place[host]
         fine = online[host] & (on >= 0) & ~online[guest] & (place[guest] < 0)
         number, host, guest, side, on = (each[fine] for each in (number, host, guest, side, on))
-        kept = moment.together[number, on, side] / moment.speed[host, on]
-        alone = moment.speed[guest, on]
-        gain = moment.together[number, on, 1 - side] / np.where(alone > 0, alone, np.inf)
-        fine = (kept >= self.keep) & (gain > 0)
+        kept = moment.kept
+        gain = kept[number, on, 1 - side]
+        fine = (kept[number, on, side] >= self.keep) & (gain > 0)
         weight = np.zeros((len(place), len(place)))
         row = np.zeros((len(place), len(place)), np.int64)
         weight[host[fine], guest[fine]], row[host[fine], guest[fine]] = gain[fine], number[fine]
