@@ -1,0 +1,147 @@
+"""Seconds of an iteration by number of accelerators and batch: computing and communicating, fitted to profiled runs.
+
+    t(g, b) = (T_c^w + T_n^w)^(1/w)        w in (1, ∞): from one after the other to both at once
+    T_c = c (f + (1 - f) b / (B g))        c seconds of the largest batch B on one accelerator, f of it in any case
+    T_n = 0 for g = 1, n (1 + r (g - 2)) within a node, k n (1 + q (g - 2)) over nodes
+
+The form is Pollux's (Qiao et al., OSDI 2021, Eqs. 9 to 11); Optimus and Shockwave fit others of its kind. A job was
+tried in a handful of configurations, which cannot tell seven numbers. So what jobs have in common, the median and the
+spread of each number, is learned with them in turns (empirical Bayes): that is what speaks for numbers of accelerators
+that a job was never given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mfcp.arrays import Bools, Floats, Ints, Texts
+from mfcp.errors import DataError
+
+_NUMBERS = ("log c", "logit f", "log n/c", "log k", "log r", "log q", "log (w - 1)")
+_FIRST_MEAN = np.array([0.0, -3.0, -1.5, 0.3, -2.0, -5.0, 0.0])
+_FIRST_SD = np.array([3.0, 2.0, 3.0, 1.0, 1.0, 1.0, 1.0])
+_LEAST_SD = np.array([3.0, 0.5, 0.3, 0.3, 0.2, 0.2, 0.3])
+_MOST_SD = np.array([3.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0])
+_NOISE = 0.05  # of log time
+_ROUNDS = 4
+_NEVER = 1e-12
+
+
+@dataclass(frozen=True)
+class ScaledRuns:
+    """n configurations of jobs.
+
+    Attributes:
+        job: (n,) names: a model on a kind of accelerator.
+        batch: (n,) samples of an iteration, over all accelerators.
+        accelerators: (n,) how many.
+    """
+
+    job: Texts
+    batch: Floats
+    accelerators: Floats
+
+    def __post_init__(self) -> None:
+        """Check lengths and values.
+
+        Raises:
+            DataError: batches below 0 or accelerators below 1, or not as many as jobs.
+        """
+        for name, least in (("batch", np.nextafter(0, 1)), ("accelerators", 1.0)):
+            values = getattr(self, name)
+            if values.shape != self.job.shape:
+                raise DataError(f"configurations: {len(self.job)} jobs, {name} has shape {values.shape}")
+            bad = ~(np.isfinite(values) & (values >= least))
+            if bad.any():
+                raise DataError(f"configurations: {name} of row {int(bad.argmax())} is too small; drop it or mend it")
+
+    def take(self, rows: Ints | Bools) -> ScaledRuns:
+        """Some of them."""
+        return ScaledRuns(self.job[rows], self.batch[rows], self.accelerators[rows])
+
+
+@dataclass(frozen=True)
+class ScalingFit:
+    """What was learned.
+
+    Attributes:
+        jobs: (J,) sorted names.
+        values: (J, 7) numbers of each, as the formula has them, log c first.
+        largest: (J,) B.
+        node: accelerators of a node.
+    """
+
+    jobs: Texts
+    values: Floats
+    largest: Floats
+    node: int
+
+    @classmethod
+    def fit(cls, known: ScaledRuns, seconds: Floats, *, node: int = 8) -> ScalingFit:
+        """Learn from profiled configurations.
+
+        Args:
+            known: n of them.
+            seconds: (n,) of an iteration.
+            node: accelerators of a node.
+
+        Raises:
+            DataError: no runs, or seconds that are not positive and finite.
+        """
+        if len(seconds) != len(known.job) or not len(seconds) or not (np.isfinite(seconds) & (seconds > 0)).all():
+            raise DataError(f"scaling: {len(known.job)} configurations need as many positive seconds; check the table")
+        jobs, of = np.unique(known.job, return_inverse=True)
+        largest = np.array([known.batch[of == j].max() for j in range(len(jobs))])
+        values = np.tile(_FIRST_MEAN, (len(jobs), 1))
+        for j in range(len(jobs)):
+            own = np.flatnonzero(of == j)
+            least = own[known.accelerators[own].argmin()]
+            values[j, 0] = np.log(seconds[least]) + 0.8 * np.log(known.accelerators[least])
+        mean, sd = _FIRST_MEAN, _FIRST_SD
+        for _ in range(_ROUNDS):
+            for j in range(len(jobs)):
+                expected = np.append(values[j, 0], mean[1:])
+                values[j] = _fitted(known.take(of == j), np.log(seconds[of == j]), largest[j], node, expected, sd)
+            mean = np.median(values, axis=0)
+            spread = 1.48 * np.median(np.abs(values - mean), axis=0)
+            sd = np.clip(spread, _LEAST_SD, _MOST_SD)
+        return cls(jobs, values, largest, node)
+
+    def predict(self, asked: ScaledRuns) -> Floats:
+        """(n,) seconds of an iteration.
+
+        Raises:
+            DataError: a job that no run was learned of.
+        """
+        unknown = sorted(set(asked.job.tolist()) - set(self.jobs.tolist()))
+        if unknown:
+            raise DataError(f"scaling: no run of {', '.join(unknown)} was learned; profile one configuration of each")
+        at = np.searchsorted(self.jobs, asked.job)
+        return np.exp(_log_seconds(self.values[at].T, asked, self.largest[at], self.node))
+
+
+def _log_seconds(values: Floats, asked: ScaledRuns, largest: Floats | float, node: int) -> Floats:
+    log_c, logit_f, log_n, log_k, log_r, log_q, log_w = values
+    fixed, w = 1 / (1 + np.exp(-logit_f)), 1 + np.exp(log_w)
+    compute = np.exp(log_c) * (fixed + (1 - fixed) * asked.batch / (largest * asked.accelerators))
+    inside = asked.accelerators <= node
+    growth = 1 + np.exp(np.where(inside, log_r, log_q)) * np.maximum(asked.accelerators - 2, 0)
+    talk = np.exp(log_c + log_n + np.where(inside, 0.0, log_k)) * growth
+    talk = np.where(asked.accelerators == 1, _NEVER, talk)
+    # Both by the larger one, so that no power overflows.
+    most = np.maximum(compute, talk)
+    result: Floats = np.log(most) + np.log((compute / most) ** w + (talk / most) ** w) / w
+    return result
+
+
+def _fitted(own: ScaledRuns, log_seconds: Floats, largest: float, node: int, expected: Floats, sd: Floats) -> Floats:
+    """(7,) numbers of one job."""
+    from scipy.optimize import least_squares
+
+    def residual(x: Floats) -> Floats:
+        return np.append((_log_seconds(x, own, largest, node) - log_seconds) / _NOISE, (x - expected) / sd)
+
+    found: Floats = least_squares(residual, expected, max_nfev=300).x
+    return found
