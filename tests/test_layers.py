@@ -46,7 +46,7 @@ LAYERS = {
         {"planning"},
         {"__main__", "expected", "infeasible"},
     ),
-    "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features"}),
+    "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features", "memory"}),
     "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
     "mfcp.simulator": (
         {"cluster", "jobs", "kernels", "luck", "placement", "qore", "semantics"},

@@ -17,6 +17,7 @@ import numpy as np
 SERVERS, SHARDS, EPSILON, MEMORY = 256, 2048, 0.1, 16  # published
 UNIT = 1e-4  # loads are multiples of it
 LEAST = 0.2  # of the mean load: what less of it carries is not worth a new replica at first
+WHIT = 1e-4  # share of a shard's queries that its idle replicas answer together, and of the band
 GUIDE = 0.1  # a gain counts this plus ADMM's share: the shares decide between similar gains
 
 
@@ -39,6 +40,31 @@ def published_numbers(seed: int) -> Iterator[float]:
             state = (state * 0x5DEECE66D + 11) % 2**48
             bits.append(state >> (48 - count))
         yield (bits[0] * 2**27 + bits[1]) / 2**53
+
+
+def kept(shards: Shards, shares: np.ndarray, rule: str) -> np.ndarray:
+    """(M, N) replicas that the next round finds: x' where the problem asks for no more than x <= x'.
+
+    Args:
+        shards: the round.
+        shares: its plan.
+        rule: `used`, replicas that answer queries; or `idle`, those and the ones that were there before, the most
+            loaded shards first, as far as a server's memory goes.
+    """
+    used = shares > 0
+    if rule == "used":
+        return used
+    idle = shards.placed & ~used
+    room = MEMORY - used.sum(axis=1)
+    order = np.argsort(-np.where(idle, shards.load, -1.0), axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(order.shape[1])[None], axis=1)
+    return used | (idle & (rank < room[:, None]))
+
+
+def all_in_use(shares: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """(M, N) shares of which every replica that is held has some: the plan within a band that is narrower by `WHIT`."""
+    return (1 - WHIT) * shares + WHIT * held / held.sum(axis=0)
 
 
 def first_placement(scale: float) -> np.ndarray:

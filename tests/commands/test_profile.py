@@ -215,6 +215,14 @@ def test_every_end_of_a_run_is_recorded_and_ends_nothing_else(nets):
     validate(read_tables(nets / "log"), max_bad_share=0.0)
 
 
+def test_a_task_of_which_no_run_succeeds_is_told_as_well(nets, capsys):
+    """The zoo's columns hold missing numbers of their own kind, of which a median is not a float."""
+    limits = ("--memory-limit", "450e6", "--batch", "1024", "--steps", "1", "--threads", "1", "--device", "cpu")
+    code, out, error = run(capsys, "profile", "zoo:resnet-18@32", "--out", nets / "log", *limits)
+    assert (code, error) == (0, "")
+    assert "1 oom" in out
+
+
 def test_killed_in_the_middle_and_resumed_loses_and_doubles_nothing(nets, capsys):
     folder = nets / "log"
     models = [f"{nets}/nets.py:Net", f"{nets}/nets.py:Sleeps"]  # Net first, then in turn

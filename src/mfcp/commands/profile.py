@@ -93,7 +93,8 @@ def _measured(runs: pd.DataFrame, tasks: pd.DataFrame, group: str) -> list[dict[
     rows = []
     for (label, cluster), own in named.groupby([group, "cluster_id"], sort=True):
         good = own[own["status"] == "succeeded"]
-        medians = {name: float(good[name].median()) for name in ("step_time_s", "samples_per_s", "peak_memory_bytes")}
+        figures = good[["step_time_s", "samples_per_s", "peak_memory_bytes"]].astype(float)  # nan where none succeeded
+        medians = {str(name): float(value) for name, value in figures.median().items()}
         counts = own["status"].value_counts().sort_index(ascending=False).to_dict()
         rows.append({group: str(label), "cluster": str(cluster), "statuses": counts, **medians})
     return rows

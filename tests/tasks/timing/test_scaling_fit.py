@@ -9,12 +9,12 @@ from mfcp.tasks.timing.scaling_fit import ScaledRuns, ScalingFit
 COUNTS = (1, 2, 4, 8, 16, 32)
 
 
-def plainly(c, f, n, k, r, q, w, batch, largest, g, node=8):
+def plainly(c, f, n, k, r, q, w, batch, largest, g):
     """The formula of the module's head, for one configuration."""
     compute = c * (f + (1 - f) * batch / (largest * g))
     if g == 1:
         return compute
-    talk = n * (1 + r * (g - 2)) if g <= node else k * n * (1 + q * (g - 2))
+    talk = n * (1 + r * (g - 2)) if g <= 8 else k * n * (1 + q * (g - 2))
     return (compute**w + talk**w) ** (1 / w)
 
 
@@ -30,7 +30,8 @@ def jobs(count=6, seed=0):
                 rows.append((f"job {j}", batch, g))
                 seconds.append(plainly(*numbers, batch, 128.0, g))
     name, batch, g = zip(*rows, strict=True)
-    return ScaledRuns(np.array(name), np.array(batch), np.array(g, float)), np.array(seconds)
+    device = np.full(len(name), "gpu")
+    return ScaledRuns(np.array(name), device, np.array(batch), np.array(g, float), np.array(g) > 8), np.array(seconds)
 
 
 def test_a_fit_says_what_the_formula_says_of_its_numbers():
@@ -47,14 +48,14 @@ def test_configurations_that_were_left_out_are_predicted():
     known, seconds = jobs()
     left = np.random.default_rng(1).random(len(seconds)) < 0.2
     told = ScalingFit.fit(known.take(~left), seconds[~left]).predict(known.take(left))
-    assert np.abs(told / seconds[left] - 1).max() < 0.08
+    assert np.abs(told / seconds[left] - 1).mean() < 0.06
 
 
 def test_other_jobs_tell_of_numbers_of_accelerators_that_one_never_had():
     known, seconds = jobs()
-    beyond = (known.job == "job 3") & (known.accelerators > 8)
+    beyond = (known.model == "job 3") & (known.accelerators > 8)
     with_others = ScalingFit.fit(known.take(~beyond), seconds[~beyond]).predict(known.take(beyond))
-    own = (known.job == "job 3") & ~beyond
+    own = (known.model == "job 3") & ~beyond
     alone = ScalingFit.fit(known.take(own), seconds[own]).predict(known.take(beyond))
     error = [np.abs(np.log(told / seconds[beyond])).mean() for told in (with_others, alone)]
     assert error[0] < 0.1
@@ -73,8 +74,8 @@ def test_units_of_time_do_not_matter():
 
 def test_one_configuration_of_a_job_is_enough():
     known, seconds = jobs(4)
-    rows = (known.job != "job 0") | ((known.accelerators == 4) & (known.batch == 64))
-    told = ScalingFit.fit(known.take(rows), seconds[rows]).predict(known.take(known.job == "job 0"))
+    rows = (known.model != "job 0") | ((known.accelerators == 4) & (known.batch == 64))
+    told = ScalingFit.fit(known.take(rows), seconds[rows]).predict(known.take(known.model == "job 0"))
     assert np.isfinite(told).all()
     assert told[2] == pytest.approx(seconds[2], rel=0.1)
 
@@ -85,9 +86,13 @@ def test_what_is_wrong_is_named():
         ScalingFit.fit(known, np.where(np.arange(len(seconds)) == 2, 0.0, seconds))
     with pytest.raises(DataError, match="positive seconds"):
         ScalingFit.fit(known.take(np.arange(0)), seconds[:0])
-    with pytest.raises(DataError, match="no run of other"):
-        ScalingFit.fit(known, seconds).predict(ScaledRuns(np.array(["other"]), np.ones(1), np.ones(1)))
+    with pytest.raises(DataError, match="no run of other on gpu"):
+        ScalingFit.fit(known, seconds).predict(
+            ScaledRuns(np.array(["other"]), np.array(["gpu"]), np.ones(1), np.ones(1), np.zeros(1, bool))
+        )
     with pytest.raises(DataError, match="accelerators of row 1"):
-        ScaledRuns(known.job[:2], known.batch[:2], np.array([1.0, 0.0]))
+        ScaledRuns(known.model[:2], known.device[:2], known.batch[:2], np.array([1.0, 0.0]), known.spread[:2])
+    with pytest.raises(DataError, match="spread has shape"):
+        ScaledRuns(known.model[:2], known.device[:2], known.batch[:2], np.ones(2), known.spread[:1])
     with pytest.raises(DataError, match="batch has shape"):
-        ScaledRuns(known.job[:2], known.batch[:1], np.ones(2))
+        ScaledRuns(known.model[:2], known.device[:2], known.batch[:1], np.ones(2), known.spread[:2])

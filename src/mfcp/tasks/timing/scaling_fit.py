@@ -1,7 +1,7 @@
 """Seconds of an iteration by number of accelerators and batch: computing and communicating, fitted to profiled runs.
 
     t(g, b) = (T_c^w + T_n^w)^(1/w)        w in (1, ∞): from one after the other to both at once
-    T_c = c (f + (1 - f) b / (B g))        c seconds of the largest batch B on one accelerator, f of it in any case
+    T_c = c (f + (1 - f) b / (B g))        c seconds of B, the most samples of one accelerator, f of them in any case
     T_n = 0 for g = 1, n (1 + r (g - 2)) within a node, k n (1 + q (g - 2)) over nodes
 
 The form is Pollux's (Qiao et al., OSDI 2021, Eqs. 9 to 11); Optimus and Shockwave fit others of its kind. A job was
@@ -34,14 +34,17 @@ class ScaledRuns:
     """n configurations of jobs.
 
     Attributes:
-        job: (n,) names: a model on a kind of accelerator.
+        model, device: (n,) names of models and of kinds of accelerators. A job is a model on a device.
         batch: (n,) samples of an iteration, over all accelerators.
         accelerators: (n,) how many.
+        spread: (n,) whether they are on several nodes.
     """
 
-    job: Texts
+    model: Texts
+    device: Texts
     batch: Floats
     accelerators: Floats
+    spread: Bools
 
     def __post_init__(self) -> None:
         """Check lengths and values.
@@ -49,17 +52,30 @@ class ScaledRuns:
         Raises:
             DataError: batches below 0 or accelerators below 1, or not as many as jobs.
         """
+        for name in ("device", "batch", "accelerators", "spread"):
+            shape = getattr(self, name).shape
+            if shape != self.model.shape:
+                raise DataError(f"configurations: {len(self.model)} models, {name} has shape {shape}")
         for name, least in (("batch", np.nextafter(0, 1)), ("accelerators", 1.0)):
             values = getattr(self, name)
-            if values.shape != self.job.shape:
-                raise DataError(f"configurations: {len(self.job)} jobs, {name} has shape {values.shape}")
             bad = ~(np.isfinite(values) & (values >= least))
             if bad.any():
                 raise DataError(f"configurations: {name} of row {int(bad.argmax())} is too small; drop it or mend it")
 
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.model)
+
+    @property
+    def job(self) -> Texts:
+        """(n,) names of jobs."""
+        return np.array([f"{model} on {device}" for model, device in zip(self.model, self.device, strict=True)])
+
     def take(self, rows: Ints | Bools) -> ScaledRuns:
         """Some of them."""
-        return ScaledRuns(self.job[rows], self.batch[rows], self.accelerators[rows])
+        return ScaledRuns(
+            self.model[rows], self.device[rows], self.batch[rows], self.accelerators[rows], self.spread[rows]
+        )
 
 
 @dataclass(frozen=True)
@@ -70,30 +86,28 @@ class ScalingFit:
         jobs: (J,) sorted names.
         values: (J, 7) numbers of each, as the formula has them, log c first.
         largest: (J,) B.
-        node: accelerators of a node.
     """
 
     jobs: Texts
     values: Floats
     largest: Floats
-    node: int
 
     @classmethod
-    def fit(cls, known: ScaledRuns, seconds: Floats, *, node: int = 8) -> ScalingFit:
+    def fit(cls, known: ScaledRuns, seconds: Floats) -> ScalingFit:
         """Learn from profiled configurations.
 
         Args:
             known: n of them.
             seconds: (n,) of an iteration.
-            node: accelerators of a node.
 
         Raises:
             DataError: no runs, or seconds that are not positive and finite.
         """
-        if len(seconds) != len(known.job) or not len(seconds) or not (np.isfinite(seconds) & (seconds > 0)).all():
-            raise DataError(f"scaling: {len(known.job)} configurations need as many positive seconds; check the table")
+        if len(seconds) != len(known) or not len(seconds) or not (np.isfinite(seconds) & (seconds > 0)).all():
+            raise DataError(f"scaling: {len(known)} configurations need as many positive seconds; check the table")
         jobs, of = np.unique(known.job, return_inverse=True)
-        largest = np.array([known.batch[of == j].max() for j in range(len(jobs))])
+        share = known.batch / known.accelerators
+        largest = np.array([share[of == j].max() for j in range(len(jobs))])
         values = np.tile(_FIRST_MEAN, (len(jobs), 1))
         for j in range(len(jobs)):
             own = np.flatnonzero(of == j)
@@ -103,11 +117,11 @@ class ScalingFit:
         for _ in range(_ROUNDS):
             for j in range(len(jobs)):
                 expected = np.append(values[j, 0], mean[1:])
-                values[j] = _fitted(known.take(of == j), np.log(seconds[of == j]), largest[j], node, expected, sd)
+                values[j] = _fitted(known.take(of == j), np.log(seconds[of == j]), largest[j], expected, sd)
             mean = np.median(values, axis=0)
             spread = 1.48 * np.median(np.abs(values - mean), axis=0)
             sd = np.clip(spread, _LEAST_SD, _MOST_SD)
-        return cls(jobs, values, largest, node)
+        return cls(jobs, values, largest)
 
     def predict(self, asked: ScaledRuns) -> Floats:
         """(n,) seconds of an iteration.
@@ -119,16 +133,15 @@ class ScalingFit:
         if unknown:
             raise DataError(f"scaling: no run of {', '.join(unknown)} was learned; profile one configuration of each")
         at = np.searchsorted(self.jobs, asked.job)
-        return np.exp(_log_seconds(self.values[at].T, asked, self.largest[at], self.node))
+        return np.exp(_log_seconds(self.values[at].T, asked, self.largest[at]))
 
 
-def _log_seconds(values: Floats, asked: ScaledRuns, largest: Floats | float, node: int) -> Floats:
+def _log_seconds(values: Floats, asked: ScaledRuns, largest: Floats | float) -> Floats:
     log_c, logit_f, log_n, log_k, log_r, log_q, log_w = values
     fixed, w = 1 / (1 + np.exp(-logit_f)), 1 + np.exp(log_w)
     compute = np.exp(log_c) * (fixed + (1 - fixed) * asked.batch / (largest * asked.accelerators))
-    inside = asked.accelerators <= node
-    growth = 1 + np.exp(np.where(inside, log_r, log_q)) * np.maximum(asked.accelerators - 2, 0)
-    talk = np.exp(log_c + log_n + np.where(inside, 0.0, log_k)) * growth
+    growth = 1 + np.exp(np.where(asked.spread, log_q, log_r)) * np.maximum(asked.accelerators - 2, 0)
+    talk = np.exp(log_c + log_n + np.where(asked.spread, log_k, 0.0)) * growth
     talk = np.where(asked.accelerators == 1, _NEVER, talk)
     # Both by the larger one, so that no power overflows.
     most = np.maximum(compute, talk)
@@ -136,12 +149,12 @@ def _log_seconds(values: Floats, asked: ScaledRuns, largest: Floats | float, nod
     return result
 
 
-def _fitted(own: ScaledRuns, log_seconds: Floats, largest: float, node: int, expected: Floats, sd: Floats) -> Floats:
+def _fitted(own: ScaledRuns, log_seconds: Floats, largest: float, expected: Floats, sd: Floats) -> Floats:
     """(7,) numbers of one job."""
     from scipy.optimize import least_squares
 
     def residual(x: Floats) -> Floats:
-        return np.append((_log_seconds(x, own, largest, node) - log_seconds) / _NOISE, (x - expected) / sd)
+        return np.append((_log_seconds(x, own, largest) - log_seconds) / _NOISE, (x - expected) / sd)
 
     found: Floats = least_squares(residual, expected, max_nfev=300).x
     return found

@@ -1,0 +1,108 @@
+"""Every family of performance models on the same data, with what an answer costs.
+
+    python benchmarks/families.py --data DIR                         all columns: A to F
+    python benchmarks/families.py --data DIR --columns C,E           some of them
+    python benchmarks/families.py --memory DIR                       peak memory, on a folder of `mfcp profile`
+    python benchmarks/families.py --page                             write docs/families.md from the kept numbers
+
+DIR holds `timm` (and `qoredl`, `neusight`, `gavel`, `schedulers/elasticflow`; a column whose folder is missing is left
+out). All rows of a part have the same folds. MAPE is the mean of |predicted / measured - 1|, over clusters alike; R² is
+of log seconds per sample. Ratios are to the best of our rows, with a paired bootstrap over families, devices, jobs or
+configurations. Held-back files of the same columns are scored by naming their folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import families_graphs
+import families_tables
+from families_judged import Part
+from families_page import NUMBERS, write_page
+
+from mfcp.border.json_text import read_json
+from mfcp.errors import guarded
+from mfcp.files import write_json
+
+COLUMNS = ("A", "B", "C", "D", "E")
+
+
+def parts_of(column: str, data: Path, options: argparse.Namespace) -> list[Part]:
+    """A column's comparisons; none where its folder is missing."""
+    seeds = [int(seed) for seed in options.seeds.split(",")]
+    folder = {"A": "timm", "B": "timm", "C": "neusight", "D": "qoredl", "E": "."}[column]
+    if not (data / folder).is_dir():
+        print(f"{column}: no folder {data / folder}", file=sys.stderr)
+        return []
+    if column == "A":
+        families_graphs.prepare(data / folder)
+        parts = [families_graphs.column_a(phase, seeds, options.processes) for phase in families_graphs.STATE["logs"]]
+        whole = parts[0].rows[families_graphs.OPERATORS]
+        families_graphs.keep_out_of_fold(whole, seeds)
+        return parts
+    if column == "B":
+        return families_graphs.column_b(seeds, options.processes)
+    if column == "C":
+        return families_tables.column_c(data / folder)
+    if column == "D":
+        return families_tables.column_d(data / folder, options.draws)
+    found = []
+    for name, path, read in (
+        ("ElasticFlow", "schedulers/elasticflow", families_tables.elastic_jobs),
+        ("Gavel", "gavel", families_tables.placed_jobs),
+    ):
+        if (data / path).is_dir():
+            found += families_tables.column_e(name, *read(data / path), options.draws)
+    return found
+
+
+def print_part(judged: dict[str, Any]) -> None:
+    """One comparison as a table of 80 columns."""
+    print(f"\n{judged['title']}: {judged['n']} runs, {judged['groups']} groups, {judged['draws']} draws")
+    print(f"{'':34} {'MAPE %':>7} {'median':>7} {'R²':>6}  MAPE over that of ours")
+    for name, row in sorted(judged["rows"].items(), key=lambda item: -item[1]["mape"]):
+        ratio = row["ratio"]
+        beside = "" if name == judged["best"] or not ratio else f"{ratio[0]:.2f} [{ratio[1]:.2f}, {ratio[2]:.2f}]"
+        some = "" if row["n"] == judged["n"] else f" ({row['n']} runs)"
+        print(f"{name + some:34} {row['mape']:7.1f} {row['median']:7.1f} {row['r2']:6.3f}  {beside}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of folders")
+    parser.add_argument("--columns", default=",".join(COLUMNS))
+    parser.add_argument("--memory", type=Path, metavar="DIR", help="a folder of `mfcp profile`, for peak memory")
+    parser.add_argument("--seeds", default="0", help="of folds and networks in A and B")
+    parser.add_argument("--draws", type=int, default=5, help="of folds in D and E")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--page", action="store_true", help="write the page, after a run or without one")
+    options = parser.parse_args()
+    kept: dict[str, Any] = dict(read_json(NUMBERS)) if NUMBERS.exists() else {}
+    if options.data is None and not options.page and options.memory is None:
+        print("skipped: no measured times here; give a folder with --data")
+        return
+    columns = options.columns.split(",") if options.data is not None else []
+    if "B" in columns and "A" not in columns:
+        columns.insert(columns.index("B"), "A")  # what errors have in common is from A
+    for column in columns:
+        for part in parts_of(column, options.data, options):
+            judged = part.judged()
+            print_part(judged)
+            kept[part.column] = judged
+    if options.memory:
+        part, limited = families_tables.column_m(options.memory, options.draws)
+        kept["M"] = part.judged() | {"limited": limited}
+        print_part(kept["M"])
+        for name, said in limited.items():
+            print(f"{name:34} foreseen {said['foreseen']:.1%}, false alarms {said['false']:.1%}")
+    if options.page:
+        if columns or options.memory:
+            write_json(NUMBERS, kept)
+        write_page(kept)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

@@ -1,0 +1,102 @@
+"""Predicted and measured times of one comparison, and what a table says of them; for families.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mfcp.arrays import Floats, Ints, Texts
+
+DRAWS = 2000
+
+
+@dataclass
+class Part:
+    """Predictions of n runs by several rows of the table, all from the same folds.
+
+    Attributes:
+        column, title: where it stands.
+        log_seconds: (n,) measured.
+        log_samples: (n,) of the samples of a run, which R² is without.
+        stratum: (n,) means are over the runs of each, and then over these: clusters.
+        group: (n,) what the bootstrap draws: families or devices.
+        ours: rows that are ours.
+        rows: (S, n) log seconds by name, nan where a row has no answer; S draws of folds.
+        cost: seconds of training and ms an answer, by name, where they were taken.
+        profiled: seconds of profiling of a new task on a new cluster, by name.
+    """
+
+    column: str
+    title: str
+    log_seconds: Floats
+    log_samples: Floats
+    stratum: Ints
+    group: Texts
+    ours: tuple[str, ...]
+    rows: dict[str, Floats] = field(default_factory=dict)
+    cost: dict[str, tuple[float, float]] = field(default_factory=dict)
+    profiled: dict[str, float] = field(default_factory=dict)
+
+    def judged(self) -> dict[str, Any]:
+        """JSON values: by row MAPE and its median in per cent, R² and the ratio to the best row of ours."""
+        errors = {name: np.abs(np.expm1(values - self.log_seconds)) for name, values in self.rows.items()}
+        known = {name: np.isfinite(error) for name, error in errors.items()}
+        best = min((name for name in self.ours if name in errors), key=lambda name: self._mean(errors[name]))
+        rows = {}
+        for name, error in errors.items():
+            both = known[name] & known[best]
+            rows[name] = {
+                "n": int(known[name].any(axis=0).sum()),
+                "mape": 100 * self._mean(error),
+                "median": 100 * float(np.nanmedian(error)),
+                "r2": self._r2(self.rows[name], self.log_samples),
+                "r2_steps": self._r2(self.rows[name], np.zeros_like(self.log_samples)),
+                "ratio": self._interval(np.where(both, error, np.nan), np.where(both, errors[best], np.nan)),
+                "cost": self.cost.get(name),
+                "profiled_s": self.profiled.get(name),
+            }
+        return {"title": self.title, "best": best, "ours": list(self.ours), "n": len(self.log_seconds),
+                "groups": len(set(self.group)), "draws": len(next(iter(self.rows.values()))), "rows": rows}  # fmt: skip
+
+    def _mean(self, error: Floats) -> float:
+        means = [
+            np.nanmean(own) for k in np.unique(self.stratum) if np.isfinite(own := error[:, self.stratum == k]).any()
+        ]
+        return float(np.mean(means))
+
+    def _r2(self, predicted: Floats, scale: Floats) -> float:
+        found = []
+        for k in np.unique(self.stratum):
+            at = self.stratum == k
+            known = np.isfinite(predicted[:, at])
+            truth = np.broadcast_to(self.log_seconds[at], known.shape)
+            if known.any() and (spread := (truth - scale[at])[known].var()) > 0:
+                found.append(1 - ((predicted[:, at] - truth)[known] ** 2).mean() / spread)
+        return float(np.mean(found)) if found else float("nan")
+
+    def _interval(self, model: Floats, peer: Floats) -> list[float] | None:
+        """Ratio of mean errors, and what 95 % of the draws of groups give; groups count by their runs."""
+        names, of = np.unique(self.group, return_inverse=True)
+        strata, stratum = np.unique(self.stratum, return_inverse=True)
+        size = (len(names), len(strata))
+        total = np.zeros((2, *size))
+        count = np.zeros(size)
+        known = np.isfinite(model)
+        if not known.any():
+            return None
+        for k, error in enumerate((model, peer)):
+            np.add.at(total[k], (of, stratum), np.where(known, error, 0.0).sum(axis=0))
+        np.add.at(count, (of, stratum), known.sum(axis=0))
+        used = count.sum(axis=0) > 0
+        total, count = total[:, :, used], count[:, used]
+        rng = np.random.default_rng(0)
+        drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), DRAWS)
+        weight = np.concatenate([np.ones((1, len(names))), drawn])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            there = weight @ count > 0  # a draw without any run of a stratum has no mean of it
+            means = [np.where(there, (weight @ own) / (weight @ count), 0.0).sum(axis=1) for own in total]
+            ratio = means[0] / means[1]
+        low, high = np.nanquantile(ratio[1:], [0.025, 0.975])
+        return [float(ratio[0]), float(low), float(high)]

@@ -1,0 +1,387 @@
+"""Columns C, D and E of families.py: devices without a run, allocations and models, numbers of accelerators."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import neusight
+import numpy as np
+import pandas as pd
+import qoredl
+from families_judged import Part
+from steps import totals
+
+from mfcp.arrays import Bools, Floats, Ints, Texts
+from mfcp.data.log.tables import read_tables
+from mfcp.folds import training_folds
+from mfcp.progress import progress
+from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
+from mfcp.tasks.memory import OPTIMIZER_STATES, MemoryRisk, PeakMemory, TrainingRuns
+from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
+from mfcp.tasks.timing.kernel_times import KernelTimes
+from mfcp.tasks.timing.scaled_times import ScaledTimes
+from mfcp.tasks.timing.scaling_fit import ScaledRuns, ScalingFit
+
+FOLDS = 5
+MEDIAN, CART, NEAREST, BOOSTED, FOREST = "median", "one tree", "nearest", "boosted trees", "forest"
+KERNELS, BOUND, NEIGHBOUR = "learned kernels", "roofline of kernels", "known device, scaled"
+PROCESS, FIT, SCALED, OWN_FIT = "processes", "profiled fit, of all jobs", "profiled fit + processes", "profiled fit"
+Learner = Callable[[Floats, Floats, Floats], Floats]
+
+
+def one_tree(x: Floats, y: Floats, asked: Floats) -> Floats:
+    """A regression tree of best-first growth, as `boosted_trees` with one tree has it."""
+    return _lightgbm(x, y, asked, n_estimators=1, learning_rate=1.0)
+
+
+def boosted(x: Floats, y: Floats, asked: Floats) -> Floats:
+    """Boosted trees with the settings of the forecaster."""
+    return _lightgbm(x, y, asked, n_estimators=250, learning_rate=0.08, num_leaves=15)
+
+
+def _lightgbm(x: Floats, y: Floats, asked: Floats, **settings: float) -> Floats:
+    from lightgbm import LGBMRegressor
+
+    model = LGBMRegressor(min_child_samples=3, verbose=-1, n_jobs=1, random_state=0, **settings).fit(x, y)
+    return np.asarray(model.predict(asked))
+
+
+def nearest(x: Floats, y: Floats, asked: Floats, count: int = 5) -> Floats:
+    """Mean of the nearest rows of standardised columns."""
+    from scipy.spatial import KDTree
+
+    middle, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-6)
+    at = KDTree((x - middle) / scale).query((asked - middle) / scale, k=min(count, len(x)))[1]
+    return y[at].reshape(len(asked), -1).mean(axis=1)
+
+
+def median(x: Floats, y: Floats, asked: Floats) -> Floats:
+    """The median of all."""
+    return np.full(len(asked), np.median(y))
+
+
+METADATA: dict[str, Learner] = {MEDIAN: median, CART: one_tree, NEAREST: nearest, BOOSTED: boosted}
+
+
+def column_c(folder: Path) -> list[Part]:
+    """Devices that NeuSight did not learn from, and, of ours, every known device left out in turn."""
+    log = neusight.read(folder)
+    runs, seconds, seen = log.runs, log.seconds, log.seen
+    at = runs.device
+    asked = np.flatnonzero(~seen[at] & np.isfinite(seconds))
+    begin = time.process_time()
+    rows = _of_devices(log, seen, asked)
+    taken = time.process_time() - begin
+    for system, name in neusight.PUBLISHED.items():
+        rows[f"{name} (published)"] = np.log(log.published(system)[asked])[None]
+    part = _devices(log, "C", "device without a run", asked, rows)
+    part.cost[KERNELS] = (taken, 1000 * taken / len(log.graphs))
+    known = np.flatnonzero(seen[at] & np.isfinite(seconds))
+    left: dict[str, Floats] = {}
+    devices = np.unique(at[known])
+    with progress("C, known devices left out", len(devices)) as advance:
+        for device in devices:
+            own = known[at[known] == device]
+            for name, values in _of_devices(log, seen & (np.arange(len(seen)) != device), own).items():
+                left.setdefault(name, np.full((1, len(known)), np.nan))[:, np.isin(known, own)] = values
+            advance()
+    for system, name in neusight.PUBLISHED.items():
+        left[f"{name} (published; has seen them)"] = np.log(log.published(system)[known])[None]
+    return [part, _devices(log, "C left out", "known devices, each left out", known, left)]
+
+
+def _devices(log: neusight.Log, column: str, title: str, rows: Ints, found: dict[str, Floats]) -> Part:
+    device = log.runs.device[rows]
+    names = np.array(log.devices.name)[device]
+    return Part(column, title, np.log(log.seconds[rows]), np.zeros(len(rows)), device, names, (KERNELS,), found)
+
+
+def _of_devices(log: neusight.Log, usable: Bools, asked: Ints) -> dict[str, Floats]:
+    """(1, n) log seconds of runs on devices that are not usable, by row."""
+    runs, seconds = log.runs, log.seconds
+    single = usable[log.kernel_device] & np.isfinite(log.kernel_seconds)
+    known = np.flatnonzero(usable[runs.device] & np.isfinite(seconds))
+    graphs = [log.graphs[i] for i in known]
+    fitted = KernelTimes.fit(
+        log.devices, log.kernels.take(single), log.kernel_device[single], log.kernel_seconds[single],
+        graphs, runs.take(known), seconds[known],
+    )  # fmt: skip
+    asked_graphs = [log.graphs[i] for i in asked]
+    bound = np.array([_bound(log, i, int(runs.device[i])) for i in range(len(log.graphs))])
+    d = log.devices
+    figures = np.log(np.column_stack([d.peak, d.bandwidth, d.units]))
+    X = np.column_stack([np.log(bound), figures[runs.device], runs.phase == "train"])
+    y = np.log(seconds)
+    found = {KERNELS: np.log(fitted.predict(asked_graphs, runs.take(asked))[0]), BOUND: np.log(bound[asked])}
+    found |= {name: METADATA[name](X[known], y[known], X[asked]) for name in (CART, NEAREST, BOOSTED)}
+    scaled = np.full(len(asked), np.nan)
+    for k, i in enumerate(asked):
+        same = known[runs.run[known] == runs.run[i]]
+        if len(same):
+            gap = ((figures[runs.device[same]] - figures[runs.device[i]]) ** 2).sum(axis=1)
+            near = same[gap.argmin()]
+            scaled[k] = y[near] + np.log(bound[i] / bound[near])
+    return {name: values[None] for name, values in (found | {NEIGHBOUR: scaled}).items()}
+
+
+def _bound(log: neusight.Log, run: int, device: int) -> float:
+    kernels = log.graphs[run]
+    at = np.full(len(kernels.kind), device)
+    peak = np.where(kernels.products, log.devices.peak[at], log.devices.vector_peak[at])
+    each = np.maximum(kernels.flops / peak, kernels.moved / log.devices.bandwidth[at])
+    return float((each * kernels.count).sum())
+
+
+def column_d(folder: Path, draws: int) -> list[Part]:
+    """Allocations of known models, and models that nobody has run."""
+    x, seconds = qoredl.read(folder / "iteration_time.parquet")
+    y, logs = np.log(seconds), np.log(x)
+    configuration = np.unique(x, axis=0, return_inverse=True)[1].ravel()
+    model = np.unique(x[:, : len(qoredl.WORK)], axis=0, return_inverse=True)[1].ravel()
+
+    def by_log(name: str) -> Learner:
+        return lambda a, b, c: np.log(qoredl.LEARNERS[name](np.exp(a), np.exp(b), np.exp(c)))
+
+    names = {FOREST: by_log(qoredl.FOREST), "extra trees": by_log("extra trees, logs"),
+             PROCESS: by_log("processes (AllocatedTimes)")}  # fmt: skip
+    learners = METADATA | names
+    parts = []
+    for column, title, group in (
+        ("D configuration", "unseen configuration", configuration), ("D model", "unseen model", model),
+    ):  # fmt: skip
+        found, cost = _folds(column, learners, logs, y, group, draws)
+        one, group_names = np.zeros(len(y), np.int64), configuration.astype(str)
+        parts.append(Part(column, title, y, np.log(x[:, 0]), one, group_names, (PROCESS,), found, cost))
+    parts[0].rows["profiled mean"] = _other_runs(configuration, y)[None]
+    return parts
+
+
+def _other_runs(configuration: Ints, y: Floats) -> Floats:
+    """(n,) mean log seconds of the other runs of the same configuration, nan where there are none."""
+    total, count = np.bincount(configuration, y)[configuration], np.bincount(configuration)[configuration]
+    return np.where(count > 1, (total - y) / np.maximum(count - 1, 1), np.nan)
+
+
+def _folds(
+    what: str, learners: dict[str, Learner], x: Floats, y: Floats, group: Ints, draws: int
+) -> tuple[dict[str, Floats], dict[str, tuple[float, float]]]:
+    """(S, n) predictions by row, and seconds of training with ms an answer."""
+    found = {name: np.full((draws, len(y)), np.nan) for name in learners}
+    cost = {}
+    with progress(what, draws * FOLDS * len(learners)) as advance:
+        for name, learner in learners.items():
+            begin = time.process_time()
+            for seed in range(draws):
+                fold = qoredl.folds(group, seed)
+                for f in range(FOLDS):
+                    train = fold != f
+                    found[name][seed, ~train] = learner(x[train], y[train], x[~train])
+                    advance()
+            taken = (time.process_time() - begin) / (draws * FOLDS)
+            cost[name] = (taken, 1000 * taken / (len(y) / FOLDS))
+    return found, cost
+
+
+def elastic_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:
+    """ElasticFlow's table: eight accelerators a node."""
+    table = pd.read_csv(folder / "throughputs.csv").dropna()
+    count = table["num_gpus"].to_numpy(float)
+    model, device = (table[name].to_numpy(str) for name in ("model", "gpu"))
+    runs = ScaledRuns(model, device, table["global_batch_size"].to_numpy(float), count, count > 8)
+    return runs, 1 / table["iterations_per_s"].to_numpy(float)
+
+
+def placed_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:
+    """Gavel's table: jobs that run on several accelerators, in one node or spread; a step there is of one of them."""
+    runs, clusters, tasks = (pd.read_parquet(folder / f"{name}.parquet") for name in ("runs", "clusters", "tasks"))
+    table = runs.merge(clusters, on="cluster_id").merge(tasks[["task_id", "model"]], on="task_id")
+    table = table[(table["status"].astype(str) == "succeeded") & table["step_time_s"].notna()]
+    job = table["model"].astype(str) + table["accelerator"].astype(str)
+    table = table[(table.groupby(job)["accelerator_count"].transform("nunique") > 1).to_numpy()]
+    count = table["accelerator_count"].to_numpy(float)
+    found = ScaledRuns(
+        table["model"].to_numpy(str), table["accelerator"].to_numpy(str), table["batch_size"].to_numpy(float) * count,
+        count, table["placement"].to_numpy(str) == "unconsolidated",
+    )  # fmt: skip
+    return found, table["step_time_s"].to_numpy(float) * count
+
+
+def column_e(name: str, runs: ScaledRuns, seconds: Floats, draws: int) -> list[Part]:
+    """Configurations left out at random; then the largest number of accelerators of each job."""
+    y = np.log(seconds)
+    fold = np.stack([np.random.default_rng(seed).permutation(len(y)) % FOLDS for seed in range(draws)])
+    largest = np.array([runs.accelerators[runs.job == job].max() for job in runs.job])
+    smaller = np.array([runs.accelerators[runs.job == job].min() for job in runs.job]) < largest
+    job = np.unique(runs.job, return_inverse=True)[1]
+    beyond = np.where(smaller & (runs.accelerators == largest), job, -1)[None]
+    spread = np.where(runs.spread, job, -1)[None]
+    parts = []
+    for column, title, held in (
+        ("configuration", "unseen configuration", fold), ("count", "largest count unseen", beyond),
+        ("placement", "never seen spread", spread),
+    ):  # fmt: skip
+        found, cost = _held_out(f"E {name}, {column}", runs, y, held)
+        rows = np.flatnonzero((held >= 0).any(axis=0))
+        found = {k: v[:, rows] for k, v in found.items()}
+        nothing, one = np.zeros(len(rows)), np.zeros(len(rows), np.int64)
+        heading = (f"E {name} {column}", f"{name}: {title}")
+        parts.append(Part(*heading, y[rows], nothing, one, runs.job[rows], (SCALED,), found, cost))
+    return parts
+
+
+def _held_out(
+    what: str, runs: ScaledRuns, y: Floats, held: Ints
+) -> tuple[dict[str, Floats], dict[str, tuple[float, float]]]:
+    """(S, n) by row; `held` (S, n) numbers what is left out together, -1 what never is."""
+    found: dict[str, Floats] = {}
+    taken: dict[str, list[float]] = {}
+    jobs = [(s, k) for s in range(len(held)) for k in np.unique(held[s][held[s] >= 0])]
+    with progress(what, len(jobs)) as advance:
+        for s, k in jobs:
+            out = held[s] == k
+            for name, learner in _elastic_rows().items():
+                begin = time.process_time()
+                values = learner(runs.take(~out), y[~out], runs.take(out))
+                taken.setdefault(name, []).append(time.process_time() - begin)
+                found.setdefault(name, np.full(held.shape, np.nan))[s, out] = values
+            advance()
+    return found, {name: (float(np.median(t)), float(np.median(t)) * 1000 / len(y)) for name, t in taken.items()}
+
+
+def _elastic_rows() -> dict[str, Callable[[ScaledRuns, Floats, ScaledRuns], Floats]]:
+    def flat(name: str) -> Callable[[ScaledRuns, Floats, ScaledRuns], Floats]:
+        def learner(known: ScaledRuns, y: Floats, asked: ScaledRuns) -> Floats:
+            base = _one_accelerator(known, y, known), _one_accelerator(known, y, asked)
+            return METADATA[name](_columns(known, base[0]), y, _columns(asked, base[1]))
+
+        return learner
+
+    def process(known: ScaledRuns, y: Floats, asked: ScaledRuns) -> Floats:
+        parts = []
+        for runs in (known, asked):
+            work = np.column_stack([np.exp(_one_accelerator(known, y, runs)), runs.batch])
+            parts.append(Allocations(work, np.column_stack([runs.accelerators, 1.0 + runs.spread])))
+        return np.log(AllocatedTimes.fit(parts[0], np.exp(y)).predict(parts[1]))
+
+    def alone(known: ScaledRuns, y: Floats, asked: ScaledRuns) -> Floats:
+        found = np.full(len(asked), np.nan)
+        for job in np.unique(asked.job):
+            own, at = known.job == job, asked.job == job
+            if own.any():
+                found[at] = np.log(ScalingFit.fit(known.take(own), np.exp(y[own])).predict(asked.take(at)))
+        return found
+
+    def pooled(known: ScaledRuns, y: Floats, asked: ScaledRuns) -> Floats:
+        at, found = np.isin(asked.job, known.job), np.full(len(asked), np.nan)
+        found[at] = np.log(ScalingFit.fit(known, np.exp(y)).predict(asked.take(at)))
+        return found
+
+    def scaled(known: ScaledRuns, y: Floats, asked: ScaledRuns) -> Floats:
+        at, found = np.isin(asked.job, known.job), np.full(len(asked), np.nan)
+        found[at] = np.log(ScaledTimes.fit(known, np.exp(y)).predict(asked.take(at))[0])
+        return found
+
+    rows = {name: flat(name) for name in (CART, NEAREST, BOOSTED)}
+    return rows | {PROCESS: process, OWN_FIT: alone, FIT: pooled, SCALED: scaled}
+
+
+def _one_accelerator(known: ScaledRuns, y: Floats, asked: ScaledRuns) -> Floats:
+    """(n,) log seconds times accelerators of the job's least configuration that is known: what a task costs alone."""
+    names: Texts = known.job
+    level = {}
+    for job in np.unique(names):
+        own = np.flatnonzero(names == job)
+        least = own[known.accelerators[own].argmin()]
+        level[job] = y[least] + np.log(known.accelerators[least])
+    middle = float(np.mean(list(level.values())))
+    return np.array([level.get(job, middle) for job in asked.job])
+
+
+def _columns(runs: ScaledRuns, alone: Floats) -> Floats:
+    share = np.log(runs.batch / runs.accelerators)
+    return np.column_stack([alone, np.log(runs.accelerators), np.log(runs.batch), share, runs.spread])
+
+
+COUNTED, FITTED = "everything kept once", "fitted factors of a graph's parts"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Training runs of a profile: what was trained, bytes at the peak and of the limit, which failed, families."""
+
+    graphs: OperatorGraphs
+    runs: TrainingRuns
+    peak: Floats
+    limit: Floats
+    failed: Bools
+    families: Texts
+
+    @property
+    def limited(self) -> Bools:
+        """(n,) runs with less than the machine's own memory."""
+        return self.limit < self.limit.max()
+
+
+def read_profile(folder: Path) -> Profile:
+    """Runs in single precision that ended well or for want of memory."""
+    tables = read_tables(folder)
+    graphs = build_graphs(tables["nodes"], tables["edges"])
+    rows = tables["runs"].merge(tables["tasks"], on="task_id", suffixes=("", "_task"))
+    rows = rows.merge(tables["clusters"][["cluster_id", "memory_bytes"]], on="cluster_id")
+    rows = rows[rows["status"].isin(["succeeded", "oom"]) & rows["graph_id"].isin(graphs.graph_id)]
+    rows = rows[rows["precision"].astype(str) == "fp32"]
+    states = rows["optimizer"].astype(str).map(OPTIMIZER_STATES).to_numpy(float)
+    runs = TrainingRuns(graphs.positions(rows["graph_id"].to_numpy(str)), rows["batch_size"].to_numpy(float), states)
+    peak, limit = (rows[name].to_numpy(float, na_value=np.nan) for name in ("peak_memory_bytes", "memory_bytes"))
+    return Profile(graphs, runs, peak, limit, (rows["status"] == "oom").to_numpy(), rows["family"].to_numpy(str))
+
+
+def column_m(folder: Path, draws: int) -> tuple[Part, dict[str, Any]]:
+    """Peak memory of unseen families; by row how many limited runs failed, were foreseen, and falsely so."""
+    p = read_profile(folder)
+    free, limited, n = ~p.limited & ~p.failed, p.limited, len(p.runs)
+    found: dict[str, Floats] = {name: np.full((draws, n), np.nan) for name in (BOOSTED, COUNTED, FITTED)}
+    risk = {name: np.full((draws, n), np.nan) for name in found}
+    for s in range(draws):
+        fold = training_folds(p.families, np.ones((1, n), bool), FOLDS, (s,))[0]
+        for f in range(FOLDS):
+            for name, values in _peaks(p, free & (fold != f), fold == f).items():
+                found[name][s, fold == f] = values
+        for name in found:
+            peaks = np.exp(found[name][s])
+            for f in range(FOLDS):
+                known, asked = limited & (fold != f), limited & (fold == f)
+                told = MemoryRisk.fit(peaks[known], p.limit[known], p.failed[known])
+                risk[name][s, asked] = told.risk(peaks[asked], p.limit[asked])
+    at = np.flatnonzero(free)
+    nothing, one = np.zeros(len(at)), np.zeros(len(at), np.int64)
+    rows = {name: values[:, at] for name, values in found.items()}
+    title = "peak memory of a training step, unseen family"
+    part = Part("M", title, np.log(p.peak[at]), nothing, one, p.families[at], (FITTED,), rows)
+    said = {
+        name: {
+            "runs": int(limited.sum()),
+            "failed": int(p.failed[limited].sum()),
+            "foreseen": float((values[:, limited & p.failed] > 0.5).mean()),
+            "false": float((values[:, limited & ~p.failed] > 0.5).mean()),
+        }
+        for name, values in risk.items()
+    }
+    return part, said
+
+
+def _peaks(p: Profile, train: Bools, test: Bools) -> dict[str, Floats]:
+    """(n,) log bytes of the runs of a fold, by row."""
+    fitted = PeakMemory.fit(p.graphs, p.runs.take(train), p.peak[train])
+    plain = np.zeros_like(fitted.coefficients)
+    plain[0], plain[1], plain[-1] = fitted.coefficients[0], np.log(2), -np.inf  # the base; gradients; nothing twice
+    X = np.column_stack([totals(p.graphs)[p.runs.graph], np.log(p.runs.batch), p.runs.states])
+    return {
+        FITTED: np.log(fitted.predict(p.graphs, p.runs.take(test))),
+        COUNTED: np.log(PeakMemory(plain).predict(p.graphs, p.runs.take(test))),
+        BOOSTED: boosted(X[train], np.log(p.peak[train]), X[test]),
+    }

@@ -1,0 +1,82 @@
+"""What the fit leaves: against a posterior written out in numpy, and on jobs that the fit gets wrong."""
+
+import numpy as np
+import pytest
+
+from mfcp.errors import DataError
+from mfcp.tasks.timing.scaled_times import ScaledTimes
+from mfcp.tasks.timing.scaling_fit import ScaledRuns, ScalingFit
+
+
+def odd_jobs(seed=0):
+    """Jobs whose time has a bump at four accelerators and at small batches, which no fit of the form knows."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (f"m{j}", device, batch, g, spread)
+        for j in range(4) for device in ("x", "y") for batch in (32.0, 64.0, 128.0)
+        for g in (1, 2, 4, 8) for spread in ((False, True) if g > 1 else (False,))
+    ]  # fmt: skip
+    model, device, batch, g, spread = map(np.array, zip(*rows, strict=True))
+    known = ScaledRuns(model, device, batch, g.astype(float), spread)
+    size = np.array([float(name[1]) + 1 for name in model]) * np.where(device == "x", 1.0, 2.0)
+    seconds = size * (0.1 + batch / 128 / g) + np.where(g > 1, 0.1 * np.where(spread, 2, 1), 0)
+    bump = 1 + 0.3 * (g == 4) * (1 + (device == "x")) / 2 + 0.2 * (batch / g < 12)
+    return known, seconds * bump * np.exp(0.01 * rng.standard_normal(len(rows)))
+
+
+@pytest.fixture(scope="module")
+def left_out():
+    known, seconds = odd_jobs()
+    left = np.random.default_rng(1).random(len(seconds)) < 0.2
+    return known.take(~left), seconds[~left], known.take(left), seconds[left]
+
+
+@pytest.fixture(scope="module")
+def fitted(left_out):
+    return ScaledTimes.fit(left_out[0], left_out[1])
+
+
+def test_it_mends_what_the_fit_gets_wrong_and_knows_how_well(fitted, left_out):
+    known, seconds, asked, truth = left_out
+    told, sd = fitted.predict(asked)
+    error = np.abs(told / truth - 1).mean()
+    assert error < 0.5 * np.abs(ScalingFit.fit(known, seconds).predict(asked) / truth - 1).mean()
+    assert np.mean(np.abs(np.log(told / truth)) < 1.96 * sd) > 0.8
+
+
+def test_it_is_the_posterior_of_the_sum_of_kernels(fitted, left_out):
+    known, _, asked, _ = left_out
+    v = {name: np.exp(value) for name, value in fitted.values.items()}
+
+    def kernel(a, b):
+        def matern(d2):
+            r = np.sqrt(3 * (d2 + 1e-12))
+            return (1 + r) * np.exp(-r)
+
+        K = np.zeros((len(a), len(b)))
+        for i in range(len(a)):
+            for j in range(len(b)):
+                gap = np.log2([a.accelerators[i] / b.accelerators[j],
+                               a.batch[i] / a.accelerators[i] / (b.batch[j] / b.accelerators[j])])  # fmt: skip
+                size = (gap[0] / v["doublings"]) ** 2 + (a.spread[i] != b.spread[j]) / v["placement"] ** 2
+                samples = (gap[1] / v["samples"]) ** 2
+                device, model = a.device[i] == b.device[j], a.model[i] == b.model[j]
+                K[i, j] = device * (v["of device"] * matern(size) + v["of device and samples"] * matern(size + samples))
+                K[i, j] += model * v["of model"] * matern(size + samples)
+                K[i, j] += device * model * (v["of job"] * matern(size) + v["of samples"] * matern(samples)
+                                             + v["of job and samples"] * matern(size + samples))  # fmt: skip
+        return K
+
+    solve = np.linalg.inv(kernel(known, known) + v["noise"] * np.eye(len(known)))
+    across = kernel(asked, known)
+    told, sd = fitted.predict(asked)
+    assert np.log(told / fitted.fit_.predict(asked)) == pytest.approx(across @ solve @ fitted.excess, abs=1e-7)
+    variance = np.diag(kernel(asked, asked)) + v["noise"] - np.einsum("ij,jk,ik->i", across, solve, across)
+    assert sd**2 == pytest.approx(variance, abs=1e-8)
+
+
+def test_a_job_that_never_ran_is_refused(fitted, left_out):
+    asked = left_out[2].take(np.arange(1))
+    other = ScaledRuns(np.array(["other"]), asked.device, asked.batch, asked.accelerators, asked.spread)
+    with pytest.raises(DataError, match="no run of other on"):
+        fitted.predict(other)
