@@ -44,7 +44,10 @@ def parts_of(column: str, data: Path, options: argparse.Namespace) -> list[Part]
         families_graphs.keep_out_of_fold(whole, seeds)
         return parts
     if column == "B":
-        return families_graphs.column_b(seeds, options.processes)
+        parts = families_graphs.column_b(seeds, options.processes)
+        if (data / "gavel").is_dir():
+            parts += families_tables.column_b(data / "gavel", options.draws)
+        return parts
     if column == "C":
         return families_tables.column_c(data / folder)
     if column == "D":

@@ -40,8 +40,12 @@ class Part:
     profiled: dict[str, float] = field(default_factory=dict)
 
     def judged(self) -> dict[str, Any]:
-        """JSON values: by row MAPE and its median in per cent, R² and the ratio to the best row of ours."""
-        errors = {name: np.abs(np.expm1(values - self.log_seconds)) for name, values in self.rows.items()}
+        """JSON values: by row MAPE and its median in per cent, R² and the ratio to the best row of ours.
+
+        A row without any answer is left out.
+        """
+        answered = {name: values for name, values in self.rows.items() if np.isfinite(values).any()}
+        errors = {name: np.abs(np.expm1(values - self.log_seconds)) for name, values in answered.items()}
         known = {name: np.isfinite(error) for name, error in errors.items()}
         best = min((name for name in self.ours if name in errors), key=lambda name: self._mean(errors[name]))
         rows = {}
@@ -58,7 +62,7 @@ class Part:
                 "profiled_s": self.profiled.get(name),
             }
         return {"title": self.title, "best": best, "ours": list(self.ours), "n": len(self.log_seconds),
-                "groups": len(set(self.group)), "draws": len(next(iter(self.rows.values()))), "rows": rows}  # fmt: skip
+                "groups": len(set(self.group)), "draws": len(next(iter(answered.values()))), "rows": rows}  # fmt: skip
 
     def _mean(self, error: Floats) -> float:
         means = [
@@ -76,7 +80,7 @@ class Part:
                 found.append(1 - ((predicted[:, at] - truth)[known] ** 2).mean() / spread)
         return float(np.mean(found)) if found else float("nan")
 
-    def _interval(self, model: Floats, peer: Floats) -> list[float] | None:
+    def _interval(self, model: Floats, peer: Floats) -> list[float]:
         """Ratio of mean errors, and what 95 % of the draws of groups give; groups count by their runs."""
         names, of = np.unique(self.group, return_inverse=True)
         strata, stratum = np.unique(self.stratum, return_inverse=True)
@@ -84,8 +88,6 @@ class Part:
         total = np.zeros((2, *size))
         count = np.zeros(size)
         known = np.isfinite(model)
-        if not known.any():
-            return None
         for k, error in enumerate((model, peer)):
             np.add.at(total[k], (of, stratum), np.where(known, error, 0.0).sum(axis=0))
         np.add.at(count, (of, stratum), known.sum(axis=0))

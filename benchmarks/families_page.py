@@ -24,6 +24,7 @@ what an answer costs stands beside its error. `python benchmarks/families.py --d
 | known device, scaled | Habitat | `mfcp.tasks.timing.wave_scaling`: one step of the task on the most alike cluster, operator by operator |
 | learned operators | PerfNet, NeuSight's form; ours | `mfcp.tasks.timing.operator_times`, `mfcp.tasks.timing.new_cluster`; forecast `operator_times` |
 | learned operators + a run elsewhere | ours, with evidence | the same, corrected by one step of the task on the most alike other cluster, as far as errors are shared |
+| known devices + a new head | Driple; ours | `mfcp.tasks.timing.linear_head` over times on known devices |
 | learned kernels | NeuSight's form; ours | `mfcp.tasks.timing.kernel_times` |
 | profiled mean | Chronus, Hydra, AlloX | the mean of other runs of the same configuration |
 | profiled fit | Pollux, Optimus, Shockwave | `mfcp.tasks.timing.scaling_fit`; *of all jobs*: with what jobs have in common |
@@ -34,6 +35,20 @@ MAPE is the mean of |predicted / measured - 1|, of clusters alike; R² is of log
 best of our rows, with a paired 95 % bootstrap over families, devices, jobs or configurations. A row that a table lacks
 has no input there: graphs and kernels are not in the logs of D and E, and no cluster of A has another number of
 accelerators.
+
+Forecasts are rows of `params.yaml`, for `mfcp benchmark`, the pipeline and releases:
+
+```yaml
+pretrain:
+  forecasts:
+    tree: {kind: boosted_trees, trees: 1, lr: 1.0, leaves: 31}
+    trees: {kind: boosted_trees}
+    near: {kind: nearest}
+methods:
+  tsm_tree: {kind: two_stage, forecasts: [tree]}
+  tsm_near: {kind: two_stage, forecasts: [near]}
+  mixed: {kind: two_stage, forecasts: [trees, near], rule: {kind: expected_cost}}
+```
 """
 
 SECTIONS = {
@@ -46,7 +61,8 @@ Timm's models on seven clusters of inference, then training steps on two layouts
 Each of the seven clusters in turn; the families of the test fold were run nowhere but, for *known device* and *a run
 elsewhere*, one step of the task itself on the most alike other cluster. 20 runs are of tasks that
 `NewCluster.worth_profiling` names; 10 % are drawn at random. One of the clusters is a compiled RTX 4090 with the public
-figures of the eager one: nothing without a run can tell them apart, and it makes half of the error at 0 runs.
+figures of the eager one: nothing without a run can tell them apart, and it makes half of the error at 0 runs. Last,
+Gavel's 26 types of training jobs on three kinds of accelerator, without graphs.
 """,
     "C": """## C. A device without any run
 

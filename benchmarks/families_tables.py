@@ -23,12 +23,14 @@ from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
 from mfcp.tasks.memory import OPTIMIZER_STATES, MemoryRisk, PeakMemory, TrainingRuns
 from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 from mfcp.tasks.timing.kernel_times import KernelTimes
+from mfcp.tasks.timing.linear_head import Head
 from mfcp.tasks.timing.scaled_times import ScaledTimes
 from mfcp.tasks.timing.scaling_fit import ScaledRuns, ScalingFit
 
 FOLDS = 5
 MEDIAN, CART, NEAREST, BOOSTED, FOREST = "median", "one tree", "nearest", "boosted trees", "forest"
 KERNELS, BOUND, NEIGHBOUR = "learned kernels", "roofline of kernels", "known device, scaled"
+NEW_HEAD = "known devices + a new head"
 PROCESS, FIT, SCALED, OWN_FIT = "processes", "profiled fit, of all jobs", "profiled fit + processes", "profiled fit"
 Learner = Callable[[Floats, Floats, Floats], Floats]
 
@@ -184,6 +186,59 @@ def _folds(
             taken = (time.process_time() - begin) / (draws * FOLDS)
             cost[name] = (taken, 1000 * taken / (len(y) / FOLDS))
     return found, cost
+
+
+def column_b(folder: Path, draws: int) -> list[Part]:
+    """Job types without graphs on one accelerator of three kinds, each kind in turn unknown; Gavel's table."""
+    runs, clusters, tasks = (pd.read_parquet(folder / f"{name}.parquet") for name in ("runs", "clusters", "tasks"))
+    table = runs.merge(clusters[clusters["accelerator_count"] == 1], on="cluster_id")
+    table = table[(table["status"].astype(str) == "succeeded") & table["step_time_s"].notna()]
+    wide = table.pivot_table(index="task_id", columns="cluster_id", values="step_time_s").dropna()
+    y = np.log(wide.to_numpy(float)).T
+    batch = np.log(table.groupby("task_id")["batch_size"].first().reindex(wide.index).to_numpy(float, na_value=1.0))
+    models = tasks.set_index("task_id").loc[wide.index, "model"].to_numpy(str)
+    figures = clusters.set_index("cluster_id").loc[wide.columns, ["peak_flops", "memory_bandwidth"]]
+    log_figures = np.log(figures.to_numpy(float))
+    parts = []
+    for count in (0, 5):
+        found: dict[str, Floats] = {}
+        for s in range(draws if count else 1):
+            for i in range(len(y)):
+                for name, values in _of_new_kind(y, batch, log_figures, i, count, s).items():
+                    into = found.setdefault(name, np.full((draws if count else 1, *y.shape), np.nan))
+                    into[s, i] = values
+        rows = {name: values.reshape(len(values), -1) for name, values in found.items()}
+        kind = np.repeat(np.arange(len(y)), y.shape[1])
+        title = f"Gavel: unseen kind of accelerator, {count} job types have run there"
+        ours = (NEW_HEAD,) if count else (NEIGHBOUR,)
+        batches = np.tile(batch, len(y))
+        parts.append(Part(f"B Gavel {count}", title, y.ravel(), batches, kind, np.tile(models, len(y)), ours, rows))
+    return parts
+
+
+def _of_new_kind(y: Floats, batch: Floats, figures: Floats, kind: int, count: int, seed: int) -> dict[str, Floats]:
+    """(n,) log seconds of the types that have not run on a kind of accelerator, nan of the others."""
+    n, others = y.shape[1], np.arange(len(y)) != kind
+    ran = np.random.default_rng([seed, kind]).permutation(n)[:count]
+    near = np.flatnonzero(others)[((figures[others] - figures[kind]) ** 2).sum(axis=1).argmin()]
+    scaled = y[near] + (figures[near] - figures[kind]).mean()
+    X = np.column_stack([y[others].T, batch])
+    found = {NEIGHBOUR: scaled}
+    if count:
+        found[NEIGHBOUR] = scaled + np.median(y[kind, ran] - scaled[ran])
+        apart = np.column_stack([y[others].T - y[others].mean(axis=0)[:, None], batch])
+        head = Head.start(apart, 0.3 / np.maximum(apart.std(axis=0), 1e-6))
+        middle = y[others].mean(axis=0)
+        found[NEW_HEAD] = middle + head.update(apart[ran], (y[kind] - middle)[ran]).correct(apart)[0]
+        found |= {name: METADATA[name](X[ran], y[kind, ran], X) for name in (CART, NEAREST, BOOSTED)}
+    else:
+        pairs = [(a, b) for a in np.flatnonzero(others) for b in np.flatnonzero(others) if a != b]
+        rows = [np.column_stack([y[a], batch, np.tile(figures[b] - figures[a], (n, 1))]) for a, b in pairs]
+        asked = np.column_stack([y[near], batch, np.tile(figures[kind] - figures[near], (n, 1))])
+        for name in (CART, NEAREST, BOOSTED):
+            found[name] = METADATA[name](np.concatenate(rows), np.concatenate([y[b] for _, b in pairs]), asked)
+    unseen = ~np.isin(np.arange(n), ran)
+    return {name: np.where(unseen, values, np.nan) for name, values in found.items()}
 
 
 def elastic_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:

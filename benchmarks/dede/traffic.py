@@ -54,13 +54,29 @@ def scale_free(nodes: int, rng: np.random.Generator, each: int = 2) -> np.ndarra
     return np.array(edges)
 
 
-def draw(seed: int, scale: float) -> Network:
+def with_more(edges: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """(count, 2) the edges, and further ones between nodes as likely as they are well-connected."""
+    have, ends = {(int(a), int(b)) for a, b in edges}, edges.ravel()
+    found = [*map(tuple, edges.tolist())]
+    while len(found) < count:
+        a, b = (int(end) for end in ends[rng.integers(len(ends), size=2)])
+        edge = (max(a, b), min(a, b))
+        if a != b and edge not in have:
+            have.add(edge)
+            found.append(edge)
+    return np.array(found)
+
+
+def draw(seed: int, scale: float, links: int | None = None) -> Network:
+    """A network and its demands; with so many links, else with as many as the graph of two edges a node has."""
     from scipy import sparse
     from scipy.sparse.csgraph import yen
 
     rng = np.random.default_rng([seed, 32])
     nodes, pairs = max(round(NODES * scale), 8), max(round(PAIRS * scale), 16)
     edges = scale_free(nodes, rng)
+    if links is not None:
+        edges = with_more(edges, links // 2, rng)
     both = np.concatenate([edges, edges[:, ::-1]])
     number = {(int(a), int(b)): at for at, (a, b) in enumerate(both)}
     length = np.repeat(rng.uniform(1.0, 1.2, len(edges))[None], 2, 0).ravel()  # breaks ties between equal hop counts

@@ -38,3 +38,15 @@ def test_a_cluster_without_a_task_outside_of_a_fold_says_what_to_do():
     train[0, 1, data.fold[0] != 0] = False
     with pytest.raises(DataError, match=r"boosted_trees: 0 tasks of a cluster.*raise pool\.min_tasks_per_cluster"):
         BoostedTrees(trees=5).fit(replace(data, train=train))
+
+
+def test_one_tree_is_a_regression_tree():
+    """Every leaf says the mean log time of its training tasks."""
+    setting = toy_setting(seeds=(0,))
+    data = training_data(setting, 3)
+    found, _ = BoostedTrees(trees=1, lr=1.0, leaves=6).fit(data).model(TaskInputs(torch.as_tensor(setting.Z)))
+    for i in range(setting.clusters):
+        known, told = data.train[0, i], found[0, i].numpy()
+        assert 2 <= len(np.unique(told)) <= 6
+        for value in np.unique(told[known]):
+            np.testing.assert_allclose(np.log(data.T[i][known & (told == value)]).mean(), value)
