@@ -108,7 +108,7 @@ def write_page(kept: dict[str, Any]) -> None:
         if letter == "M":
             text.append(_memory(kept["M"]["limited"]))
     if "A infer" in kept:
-        text += [_costs(kept), _survey(kept)]
+        text += [_costs(kept), _survey(kept), _short(kept)]
         _plot(kept)
     PAGE.write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
     print(f"wrote {PAGE}")
@@ -149,16 +149,41 @@ def _costs(kept: dict[str, Any]) -> str:
     ]  # fmt: skip
     for name, row in sorted(rows.items(), key=lambda item: -item[1]["mape"]):
         training, answer = row["cost"] or (float("nan"), float("nan"))
-        cells = (f"{row['mape']:.1f} %", f"{row['profiled_s']:.1f} s", f"{training:.1f} s", f"{answer:.3f} ms")
+        cells = (f"{row['mape']:.1f} %", f"{row['profiled_s']:.1f} s", f"{training:.1f} s", f"{1000 * answer:.1f} us")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines.append("\n![error against cost](families/cost.svg)")
     return "\n".join(lines) + "\n"
 
 
+def _short(kept: dict[str, Any]) -> str:
+    def mape(part: str, row: str) -> str:
+        return _mape(kept, part, row)
+
+    return f"""## What falls short
+
+- Of models that nobody has run, boosted and averaged trees are ahead of our processes
+  ({mape("D model", "extra trees")} of `extra trees`, {mape("D model", "processes")} of ours): fifty models tell little of
+  the next one, and smooth processes believe more of it than they should.
+- Learned operators alone have {mape("A infer", "learned operators")} of unseen families; EfficientFormerV2 is most of
+  what 9.5 % would need ([features](features.md)). Training steps have {mape("A train", "learned operators")}: only the
+  forward graphs are known there.
+- A kind of accelerator that a job was never spread on costs {mape("E Gavel placement", "profiled fit + processes")}, and
+  the largest count of Gavel's jobs {mape("E Gavel count", "profiled fit + processes")}: its language model is several
+  times as fast on eight V100 as on four, which no fit of computing and communicating says.
+- Peak memory is of processes on CPUs, whose allocator keeps less in reserve than that of a GPU. Releases do not ask it
+  yet: what does not fit counts there as a failure, as far as the log has any.
+- A replayed trace of a training step (Daydream, Proteus) is not among the rows.
+"""
+
+
+def _mape(kept: dict[str, Any], part: str, row: str) -> str:
+    found = kept.get(part, {}).get("rows", {}).get(row)
+    return f"{found['mape']:.1f} %" if found else "n/a"
+
+
 def _survey(kept: dict[str, Any]) -> str:
     def mape(part: str, row: str) -> str:
-        found = kept.get(part, {}).get("rows", {}).get(row)
-        return f"{found['mape']:.1f} %" if found else "n/a"
+        return _mape(kept, part, row)
 
     claims = [
         ("profiling: low error, high cost",
@@ -166,7 +191,7 @@ def _survey(kept: dict[str, Any]) -> str:
          f"other runs; a fit has {mape('E ElasticFlow configuration', 'profiled fit')} of configurations that were not"),
         ("profiling: poor on new resources",
          f"**refuted** for a fit of all jobs where placement is known: {mape('E ElasticFlow count', 'profiled fit, of all jobs')} "
-         f"beyond the largest number tried; **confirmed** where it is not: {mape('E Gavel placement', 'profiled fit')} of "
+         f"beyond the largest number tried; **confirmed** where it is not: {mape('E Gavel placement', 'profiled fit, of all jobs')} of "
          "jobs that were never spread"),
         ("metadata: poor on new models",
          f"**confirmed**: the best row has {mape('A infer', BOOSTED)} of unseen families and "

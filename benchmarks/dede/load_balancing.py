@@ -52,7 +52,7 @@ LOOKS = {*range(1, 11), *range(12, 31, 2), *range(35, 61, 5)}  # iterations afte
 WARM_UP = 2
 CLOSE, MOST = 0.01, 300  # what counts as solved, of moves and of the mean load; iterations to get there at most
 PUBLISHED, ITERATIONS_PUBLISHED = (20, 80), 20  # rounds to warm up, rounds; iterations a round
-COMMON = (20, 40)  # rounds of which solvers are compared on the same placements
+COMMON, POP_SECONDS = (20, 40), 10.0  # rounds of which solvers are compared on the same placements; HiGHS in each
 RULES = {"used": "that answer queries", "idle": "all, as memory allows", "strict": "all, each answers some"}
 
 
@@ -442,7 +442,7 @@ def common_placements(seed: int, scale: float) -> None:
             if number >= COMMON[0]:
                 still = shards.placed / shards.placed.sum(axis=0)
                 plans = {"ADMM, finished": ours.best, "repair alone, finished": planned(shards, still),
-                         "POP-16, finished": planned(shards, pop(shards, 16, 10.0, rng))}  # fmt: skip
+                         "POP-16, finished": planned(shards, pop(shards, 16, POP_SECONDS / 16, rng))}  # fmt: skip
                 for name, plan in plans.items():
                     counts.setdefault(name, []).append(moves(shards, plan))
             placed, state = ours.best > 0, ours.state

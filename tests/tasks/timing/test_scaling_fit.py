@@ -62,6 +62,28 @@ def test_other_jobs_tell_of_numbers_of_accelerators_that_one_never_had():
     assert error[0] < 0.7 * error[1]
 
 
+def test_seconds_of_the_network_are_those_of_the_model_on_other_devices():
+    """Devices of very different speed, one network: what is spread takes the same seconds on all of them."""
+    rows, seconds = [], []
+    for j, network in enumerate((0.2, 0.5, 1.0)):
+        for device, c in (("slow", 4.0), ("middle", 1.0), ("fast", 0.2)):
+            for g in (1, 2, 4, 8):
+                for spread in (False, True) if g > 1 else (False,):
+                    rows.append((f"model {j}", device, 64.0 * g, float(g), spread))
+                    talk = network if spread else 0.1 * c
+                    seconds.append((c**2 + (talk if g > 1 else 0) ** 2) ** 0.5)
+    known = ScaledRuns(*map(np.array, zip(*rows, strict=True)))
+    seconds = np.array(seconds)
+    hidden = (known.model == "model 1") & (known.device == "fast") & known.spread
+    alone = known.model == "model 1", (known.model == "model 1") & (known.device == "fast")
+    errors = []
+    for left in (hidden, hidden | (alone[0] & ~alone[1] & known.spread)):  # then nobody has spread it
+        told = ScalingFit.fit(known.take(~left), seconds[~left]).predict(known.take(hidden))
+        errors.append(np.abs(np.log(told / seconds[hidden])).mean())
+    assert errors[0] < 0.4
+    assert errors[0] < 0.5 * errors[1]
+
+
 def test_units_of_time_do_not_matter():
     known, seconds = jobs(3)
     left = np.arange(len(seconds)) % 4 == 0

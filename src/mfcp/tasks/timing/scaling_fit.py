@@ -6,8 +6,9 @@
 
 The form is Pollux's (Qiao et al., OSDI 2021, Eqs. 9 to 11); Optimus and Shockwave fit others of its kind. A job was
 tried in a handful of configurations, which cannot tell seven numbers. So what jobs have in common, the median and the
-spread of each number, is learned with them in turns (empirical Bayes): that is what speaks for numbers of accelerators
-that a job was never given.
+spread of each number over the jobs that tell it, is learned with them in turns (empirical Bayes): that is what speaks
+for numbers of accelerators that a job was never given. The network does not know the device: where a model's jobs on
+several devices agree more on the seconds k n than jobs do on k, another device expects these.
 """
 
 from __future__ import annotations
@@ -113,14 +114,12 @@ class ScalingFit:
             own = np.flatnonzero(of == j)
             least = own[known.accelerators[own].argmin()]
             values[j, 0] = np.log(seconds[least]) + 0.8 * np.log(known.accelerators[least])
-        mean, sd = _FIRST_MEAN, _FIRST_SD
+        expected, sd = np.tile(_FIRST_MEAN, (len(jobs), 1)), _FIRST_SD
         for _ in range(_ROUNDS):
             for j in range(len(jobs)):
-                expected = np.append(values[j, 0], mean[1:])
-                values[j] = _fitted(known.take(of == j), np.log(seconds[of == j]), largest[j], expected, sd)
-            mean = np.median(values, axis=0)
-            spread = 1.48 * np.median(np.abs(values - mean), axis=0)
-            sd = np.clip(spread, _LEAST_SD, _MOST_SD)
+                expected[j, 0] = values[j, 0]
+                values[j] = _fitted(known.take(of == j), np.log(seconds[of == j]), largest[j], expected[j], sd)
+            expected, sd = _in_common(known, of, values)
         return cls(jobs, values, largest)
 
     def predict(self, asked: ScaledRuns) -> Floats:
@@ -134,6 +133,33 @@ class ScalingFit:
             raise DataError(f"scaling: no run of {', '.join(unknown)} was learned; profile one configuration of each")
         at = np.searchsorted(self.jobs, asked.job)
         return np.exp(_log_seconds(self.values[at].T, asked, self.largest[at]))
+
+
+def _in_common(known: ScaledRuns, of: Ints, values: Floats) -> tuple[Floats, Floats]:
+    """(J, 7) numbers that are expected of each job, and (7,) how far they are from there."""
+    J = len(values)
+    own = np.arange(J)[:, None] == of
+    inside = (own & ~known.spread & (known.accelerators > 1)).any(axis=1)
+    across = (own & known.spread).any(axis=1)
+    some = inside | across
+    told = np.column_stack([np.ones((J, 2), bool), some, inside & across, inside, across, some])
+    mean, spread = _FIRST_MEAN.copy(), _FIRST_SD.copy()
+    for k in range(len(mean)):
+        if told[:, k].any():
+            mean[k], spread[k] = _middle(values[told[:, k], k])
+    expected = np.tile(mean, (J, 1))
+    model, network = known.model[own.argmax(axis=1)], values[:, [0, 2, 3]].sum(axis=1)
+    for j in range(J):
+        kin = network[across & (model == model[j]) & (np.arange(J) != j)]
+        if len(kin) > 1 and _middle(kin)[1] < spread[3]:
+            expected[j, 3] = _middle(kin)[0] - values[j, 0] - values[j, 2]
+    return expected, np.clip(spread, _LEAST_SD, _MOST_SD)
+
+
+def _middle(values: Floats) -> tuple[float, float]:
+    """Median, and deviation by the median distance from it."""
+    median = float(np.median(values))
+    return median, 1.48 * float(np.median(np.abs(values - median)))
 
 
 def _log_seconds(values: Floats, asked: ScaledRuns, largest: Floats | float) -> Floats:
