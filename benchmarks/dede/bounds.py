@@ -13,6 +13,7 @@ u' that is nearly optimal.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,18 +23,19 @@ import numpy as np
 from benchmarks.dede.cluster_scheduling import Jobs
 
 CLOSE = 1e-4  # relative gap of value and bound at which no more pairs come in
-MOST = 20  # programs
+MOST = 60  # programs
 NEW = 4  # pairs a job that may come in at once
 _SECTIONS = 40  # golden ones, of the scalar problem
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A value that is reached, one that cannot be exceeded, and the prices (M,) that prove it."""
+    """A value, the shares (M, N) that reach it, one that cannot be exceeded, and the prices (M,) that prove it."""
 
     value: float
     bound: float
     prices: np.ndarray
+    shares: np.ndarray
 
 
 def max_min_bound(jobs: Jobs, near: np.ndarray, advance: Callable[[], Any] = lambda: None) -> Bound:
@@ -46,14 +48,21 @@ def proportional_bound(jobs: Jobs, near: np.ndarray, advance: Callable[[], Any] 
     utility = (jobs.s * near).sum(axis=0)
     prices = _generated(jobs, near, 1.0 / utility, advance).prices
     value, N = float(np.exp(np.log(utility).mean())), len(utility)
-    return Bound(value, float(np.exp(_dual(jobs, prices) / N)), prices)
+    return Bound(value, float(np.exp(_dual(jobs, prices) / N)), prices, near)
+
+
+def _first_pairs(jobs: Jobs) -> np.ndarray:
+    """(M, N) pairs to begin with: of each job the fastest types, and as many at random, lest a type is idle."""
+    rng, held = np.random.default_rng(0), np.zeros(jobs.s.shape, bool)
+    for score in (jobs.s, np.where(jobs.s > 0, rng.random(jobs.s.shape), 0.0)):
+        np.put_along_axis(held, np.argsort(-score, axis=0, kind="stable")[: 2 * NEW], True, axis=0)
+    return held & (jobs.s > 0)
 
 
 def _generated(jobs: Jobs, near: np.ndarray, weight: np.ndarray | None, advance: Callable[[], Any]) -> Bound:
-    held = (near > 1e-5) & (jobs.s > 0)
-    held[jobs.s.argmax(axis=0), np.arange(held.shape[1])] = True
+    held = ((near > 1e-5) & (jobs.s > 0)) | _first_pairs(jobs)
     for _ in range(MOST):
-        value, prices, pi = _solved(jobs, *np.nonzero(held), weight)
+        value, prices, pi, x = _solved(jobs, *np.nonzero(held), weight)
         gain = np.where(jobs.s > 0, pi * jobs.s - prices[:, None] * jobs.g, -np.inf)
         bound = float(prices @ jobs.W + np.maximum(gain.max(axis=0), 0.0).sum())
         advance()
@@ -65,13 +74,13 @@ def _generated(jobs: Jobs, near: np.ndarray, weight: np.ndarray | None, advance:
             job = np.flatnonzero(outside[best, np.arange(len(best))] > np.maximum(inside, 0.0) + 1e-12)
             held[best[job], job] = True
             outside[best, np.arange(len(best))] = -np.inf
-    return Bound(value, bound, prices)
+    return Bound(value, bound, prices, x)
 
 
 def _solved(
     jobs: Jobs, k: np.ndarray, j: np.ndarray, weight: np.ndarray | None
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """Value, prices (M,) of types and weights (N,) of jobs of the program on pairs (k, j)."""
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """Value, prices (M,) of types, weights (N,) of jobs and shares (M, N) of the program on pairs (k, j)."""
     from scipy import sparse
     from scipy.optimize import linprog
 
@@ -83,7 +92,8 @@ def _solved(
     if weight is not None:
         rows = sparse.vstack([types, asked]).tocsr()
         result = linprog(-weight[j] * jobs.s[k, j], A_ub=rows, b_ub=limit, method="highs-ipm")
-        return -result.fun, -result.ineqlin.marginals[:M], weight
+        x = sparse.csr_matrix((result.x, (k, j)), (M, N)).toarray()
+        return -result.fun, -result.ineqlin.marginals[:M], weight, x
     level = sparse.hstack([sparse.csr_matrix((-jobs.s[k, j], (j, pairs)), (N, P)), np.ones((N, 1))])
     above = sparse.hstack([sparse.vstack([types, asked]), sparse.csr_matrix((M + N, 1))])
     rows = sparse.vstack([above, level]).tocsr()
@@ -91,7 +101,8 @@ def _solved(
     result = linprog(cost, A_ub=rows, b_ub=np.append(limit, np.zeros(N)), method="highs-ipm")
     duals = np.maximum(-result.ineqlin.marginals, 0.0)
     pi = duals[M + N :]
-    return -result.fun, duals[:M] / pi.sum(), pi / pi.sum()
+    x = sparse.csr_matrix((result.x[:-1], (k, j)), (M, N)).toarray()
+    return -result.fun, duals[:M] / pi.sum(), pi / pi.sum(), x
 
 
 def _dual(jobs: Jobs, prices: np.ndarray) -> float:
@@ -108,3 +119,46 @@ def _dual(jobs: Jobs, prices: np.ndarray) -> float:
         left = value(a) < value(b)
         low, high = np.where(left, low, a), np.where(left, b, high)
     return float(np.maximum(prices, 0.0) @ jobs.W + value(0.5 * (low + high)).sum())
+
+
+def best_max_min(jobs: Jobs) -> np.ndarray:
+    """(M, N) optimal shares, by programs of few pairs."""
+    return _generated(jobs, np.zeros_like(jobs.s), None, lambda: None).shares
+
+
+def best_proportional(jobs: Jobs) -> np.ndarray:
+    """(M, N) nearly optimal shares: Clarabel on some pairs, to which those come whose prices say that they gain."""
+    held = _first_pairs(jobs)
+    for _ in range(MOST):
+        x, prices, asked = _logarithms(jobs, *np.nonzero(held))
+        utility = np.maximum((jobs.s * x).sum(axis=0), 1e-12)
+        if _dual(jobs, prices) / len(utility) - np.log(utility).mean() <= CLOSE:
+            break
+        gain = np.where(jobs.s > 0, jobs.s / utility - prices[:, None] * jobs.g - asked, -np.inf)
+        outside = np.where(held, -np.inf, gain)
+        for _ in range(NEW):
+            best = outside.argmax(axis=0)
+            job = np.flatnonzero(outside[best, np.arange(len(best))] > 0)
+            held[best[job], job] = True
+            outside[best, np.arange(len(best))] = -np.inf
+    return x
+
+
+def _logarithms(jobs: Jobs, k: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(M, N) shares, prices (M,) of types and (N,) of jobs' time, of the program on pairs (k, j)."""
+    import cvxpy
+    from scipy import sparse
+
+    (M, N), P = jobs.s.shape, len(k)
+    pairs = np.arange(P)
+    x = cvxpy.Variable(P, nonneg=True)
+    types = sparse.csr_matrix((jobs.g[j], (k, pairs)), (M, P)) @ x <= jobs.W
+    asked = sparse.csr_matrix((np.ones(P), (j, pairs)), (N, P)) @ x <= 1
+    utility = sparse.csr_matrix((jobs.s[k, j], (j, pairs)), (N, P)) @ x
+    with warnings.catch_warnings():
+        # What is less accurate is repaired, and any prices bound the optimum.
+        warnings.filterwarnings("ignore", "Solution may be inaccurate")
+        cvxpy.Problem(cvxpy.Maximize(cvxpy.sum(cvxpy.log(utility))), [types, asked]).solve(solver="CLARABEL")
+    shares = np.zeros((M, N))
+    shares[k, j] = np.maximum(x.value, 0.0)
+    return shares, np.maximum(types.dual_value, 0.0), np.maximum(asked.dual_value, 0.0)

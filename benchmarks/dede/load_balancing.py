@@ -7,7 +7,9 @@ p_ij says that shard j lies on server i already, x_ij is the share of its querie
 resource, a shard is a demand. The published set-up [Xu2025]_: 2,048 shards on 256 servers dealt out in turn, ε = 0.1,
 loads 100 (1024 s / N + 1)^-z rounded to 1e-4 with z = 0.25 + 0.5 u, a new u in every round, rounds go on from the
 placement before; seed 0 has the published u. The default is an eighth of the servers and shards, so that HiGHS can be
-the referee; `--published` is all of it, 100 rounds of which 20 are to warm up, ADMM alone.
+the referee; `--published` is all of it, 100 rounds of which 20 are to warm up, by which replicas the next round finds:
+the problem allows x' = 1 where x = 0, so those that answer nothing may stay. Then solvers on common placements, because
+what a run moves is its placements' doing.
 
 ADMM solves the relaxation x' = x. A repair makes its shares a plan every few iterations; the best of these plans is
 finished once, at the end, by maximum flows. POP and the ablations get the same repair and the same finish, and so does

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.dede.bounds import _dual, max_min_bound, proportional_bound
+from benchmarks.dede.bounds import _dual, best_max_min, best_proportional, max_min_bound, proportional_bound
 from benchmarks.dede.cluster_scheduling import MaxMin, Proportional, draw, exact_max_min, exact_proportional
 
 SCALE = 1 / 32
@@ -52,3 +52,14 @@ def test_equal_types_and_jobs():
     even = replace(jobs, s=np.ones_like(jobs.s), g=np.ones(N), W=np.full(len(jobs.W), N / 2 / len(jobs.W)))
     assert max_min_bound(even, np.zeros_like(even.s)).value == pytest.approx(0.5, rel=1e-4)
     assert proportional_bound(even, np.full_like(even.s, 0.5 / len(even.W))).bound == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shares_of_few_pairs_are_as_good_as_those_of_all(seed):
+    jobs = draw(seed, SCALE)
+    for kind, best, exact in (
+        (MaxMin, best_max_min, exact_max_min),
+        (Proportional, best_proportional, exact_proportional),
+    ):
+        blocks = kind(jobs)
+        assert blocks.quality(best(jobs)) == pytest.approx(blocks.quality(exact(jobs)), rel=3e-4)
