@@ -23,6 +23,7 @@ from torch import Tensor
 from mfcp.arrays import Floats, Ints, Texts
 from mfcp.errors import DataError
 from mfcp.tasks.timing.kernels import Devices
+from mfcp.tasks.timing.marginal_likelihood import most_likely
 from mfcp.threads import one_thread
 
 _START = {
@@ -31,8 +32,7 @@ _START = {
 }  # fmt: skip
 """Deviations of log time before anything is measured, and an e-fold of figures over which devices are alike."""
 _SLOPE, _BALANCE = 0.5, 20.0  # of log time per log FLOP per byte beyond the latter
-_PRIOR_SD = 0.5
-_STEPS, _LR = 80, 0.05
+_PRIOR_SD, _LR = 0.5, 0.05
 _PARTS = ("products", "rest", "left")  # of a run's logarithm
 
 
@@ -88,19 +88,14 @@ class DeviceLevels:
         """
         if len(known) == 0 or len(excess) != len(known) or not np.isfinite(excess).all():
             raise DataError(f"device levels: {len(known)} runs need as many finite times; check the table")
-        start = torch.tensor(list(_START.values()), dtype=torch.float64).log()
-        values = start.clone().requires_grad_()
         unfitted = cls(devices, known, share, excess, {})
-        y, alike = unfitted._surprise(), unfitted._alike(known, known)
-        optimizer = torch.optim.Adam([values], lr=_LR)
-        for _ in range(_STEPS):
-            optimizer.zero_grad()
-            factor = torch.linalg.cholesky(unfitted._of_known(values, alike))
-            solved = torch.cholesky_solve(y[:, None], factor)[:, 0]
-            surprise = ((values - start) ** 2).sum() / (2 * _PRIOR_SD**2)
-            torch.autograd.backward([0.5 * y @ solved + torch.diagonal(factor).log().sum() + surprise])
-            optimizer.step()
-        return replace(unfitted, values=dict(zip(_START, values.tolist(), strict=True)))
+        alike = unfitted._alike(known, known)
+
+        def covariance(values: Tensor) -> Tensor:
+            return unfitted._of_known(values, alike)
+
+        found = most_likely(_START, covariance, unfitted._surprise(), prior_sd=_PRIOR_SD, lr=_LR)
+        return replace(unfitted, values=found)
 
     @one_thread()
     def predict(self, asked: WholeRuns, products: Floats, rest: Floats) -> tuple[Floats, Floats]:

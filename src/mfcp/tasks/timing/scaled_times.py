@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from mfcp.arrays import Bools, Floats
+from mfcp.tasks.timing.marginal_likelihood import most_likely
 from mfcp.tasks.timing.scaling_fit import ScaledRuns, ScalingFit
 from mfcp.threads import one_thread
 
@@ -24,8 +25,7 @@ _START = {
     "of model": 0.01, "of job": 0.02, "of job and samples": 0.02, "of samples": 0.02, "noise": 0.003,
 }  # fmt: skip
 """Lengths, in doublings and of a change of placement; variances of log time."""
-_PRIOR_SD = 1.0
-_STEPS, _LR = 80, 0.08
+_PRIOR_SD, _LR = 1.0, 0.08
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,13 @@ class ScaledTimes:
         """
         scaling = ScalingFit.fit(known, seconds)
         excess = np.log(seconds / scaling.predict(known))
-        start = torch.tensor(list(_START.values()), dtype=torch.float64).log()
-        values, gaps, y = start.clone().requires_grad_(), _gaps(known, known), torch.as_tensor(excess)
-        optimizer = torch.optim.Adam([values], lr=_LR)
-        for _ in range(_STEPS):
-            optimizer.zero_grad()
-            factor = torch.linalg.cholesky(_covariance(values, gaps) + _noise(values, len(y)))
-            solved = torch.cholesky_solve(y[:, None], factor)[:, 0]
-            surprise = ((values - start) ** 2).sum() / (2 * _PRIOR_SD**2)
-            torch.autograd.backward([0.5 * y @ solved + torch.diagonal(factor).log().sum() + surprise])
-            optimizer.step()
-        return cls(scaling, known, excess, dict(zip(_START, values.tolist(), strict=True)))
+        gaps = _gaps(known, known)
+
+        def covariance(values: Tensor) -> Tensor:
+            return _covariance(values, gaps) + _noise(values, len(excess))
+
+        found = most_likely(_START, covariance, torch.as_tensor(excess), prior_sd=_PRIOR_SD, lr=_LR)
+        return cls(scaling, known, excess, found)
 
     @one_thread()
     def predict(self, asked: ScaledRuns) -> tuple[Floats, Floats]:
