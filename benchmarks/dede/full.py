@@ -115,6 +115,7 @@ def scheduling(seed: int) -> None:
                 found, _, steps = followed(blocks, ablation(blocks, blocks.cold()), SECONDS[-2])
                 rows[label] = found, steps
                 advance()
+            rows["greedy"] = once(lambda b=blocks: b.quality(cluster_scheduling.filled(jobs)))
             rows["same shares for all"] = once(lambda b=blocks: b.quality(b.cold().z))
             for parts in (16, 4):
                 rows[f"POP-{parts}"] = once(lambda b=blocks, p=parts, e=exact: _pop(b, jobs, p, e, seed))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.dede import traffic
-from benchmarks.dede.cluster_scheduling import MaxMin, draw, exact_max_min
+from benchmarks.dede.cluster_scheduling import MaxMin, draw, exact_max_min, filled
 from benchmarks.dede.full import drawn_jobs, followed, of_kinds, pinned, shares
 from mfcp.matching.decomposition.alternating_directions import iterate
 
@@ -47,3 +47,19 @@ def test_jobs_are_of_the_published_number_of_types_and_kinds():
     assert jobs.s.shape == (456, 1750)
     np.testing.assert_array_equal(jobs.s, kinds.s[:, active])
     np.testing.assert_array_equal(of_kinds(kinds, active).g, jobs.g)
+
+
+def test_the_greedy_rule_keeps_every_limit_and_leaves_no_job_without():
+    for seed in range(3):
+        jobs = draw(seed, 1 / 32)
+        x = filled(jobs)
+        assert (x >= 0).all()
+        assert (x @ jobs.g <= jobs.W + 1e-9).all()
+        assert (x.sum(axis=0) <= 1 + 1e-9).all()
+        assert (x[jobs.s == 0] == 0).all()
+        blocks = MaxMin(jobs)
+        assert blocks.quality(x) <= blocks.quality(exact_max_min(jobs)) * (1 + 1e-6)
+        given = (jobs.s * x).sum(axis=0)
+        hungry = (x.sum(axis=0) < 1 - 0.03) & (given < given.mean())
+        left = jobs.W - x @ jobs.g
+        assert all((left[jobs.s[:, j] > 0] < jobs.g[j] / 20).all() for j in np.flatnonzero(hungry))
