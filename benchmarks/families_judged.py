@@ -76,7 +76,7 @@ class Part:
             at = self.stratum == k
             known = np.isfinite(predicted[:, at])
             truth = np.broadcast_to(self.log_seconds[at], known.shape)
-            if known.any() and (spread := (truth - scale[at])[known].var()) > 0:
+            if known.any() and (spread := (truth - scale[at])[known].var()) > 1e-12:
                 found.append(1 - ((predicted[:, at] - truth)[known] ** 2).mean() / spread)
         return float(np.mean(found)) if found else float("nan")
 

@@ -1,14 +1,9 @@
 """What a table says of predictions: by plain loops, with answers that are missing."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from families_judged import Part
+from benchmarks.families_judged import Part
 
 
 def part(seed=0, draws=2, n=60):
