@@ -32,7 +32,7 @@ COLUMNS = ("A", "B", "C", "D", "E")
 
 def parts_of(column: str, data: Path, options: argparse.Namespace) -> list[Part]:
     """A column's comparisons; none where its folder is missing."""
-    seeds = [int(seed) for seed in options.seeds.split(",")]
+    seeds = options.seeds
     folder = {"A": "timm", "B": "timm", "C": "neusight", "D": "qoredl", "E": "."}[column]
     if not (data / folder).is_dir():
         print(f"{column}: no folder {data / folder}", file=sys.stderr)
@@ -62,6 +62,29 @@ def parts_of(column: str, data: Path, options: argparse.Namespace) -> list[Part]
     return found
 
 
+def chosen(text: str) -> list[str]:
+    """Columns by letter; B after A, which tells what errors have in common."""
+    columns = text.split(",")
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no column {unknown[0]}; there are {', '.join(COLUMNS)}")
+    return columns if "A" in columns or "B" not in columns else ["A", *columns]
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
+    return int(text)
+
+
+def seeds_of(text: str) -> list[int]:
+    """Seeds parted by commas."""
+    if not all(word.isdecimal() for word in text.split(",")):
+        raise argparse.ArgumentTypeError(f"expected whole numbers parted by commas, got {text}")
+    return [int(word) for word in text.split(",")]
+
+
 def print_part(judged: dict[str, Any]) -> None:
     """One comparison as a table of 80 columns."""
     print(f"\n{judged['title']}: {judged['n']} runs, {judged['groups']} groups, {judged['draws']} draws")
@@ -76,20 +99,18 @@ def print_part(judged: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of folders")
-    parser.add_argument("--columns", default=",".join(COLUMNS))
+    parser.add_argument("--columns", type=chosen, default=list(COLUMNS), metavar="A,B,…", help="some of them")
     parser.add_argument("--memory", type=Path, metavar="DIR", help="a folder of `mfcp profile`, for peak memory")
-    parser.add_argument("--seeds", default="0", help="of folds and networks in A and B")
-    parser.add_argument("--draws", type=int, default=5, help="of folds in D and E")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--seeds", type=seeds_of, default=[0], metavar="N,…", help="of folds and networks in A and B")
+    parser.add_argument("--draws", type=whole, default=5, metavar="N", help="of folds in D, E and of memory")
+    parser.add_argument("--processes", type=whole, default=2, metavar="N")
     parser.add_argument("--page", action="store_true", help="write the page, after a run or without one")
     options = parser.parse_args()
     kept: dict[str, Any] = dict(read_json(NUMBERS)) if NUMBERS.exists() else {}
     if options.data is None and not options.page and options.memory is None:
         print("skipped: no measured times here; give a folder with --data")
         return
-    columns = options.columns.split(",") if options.data is not None else []
-    if "B" in columns and "A" not in columns:
-        columns.insert(columns.index("B"), "A")  # what errors have in common is from A
+    columns = options.columns if options.data is not None else []
     for column in columns:
         for part in parts_of(column, options.data, options):
             judged = part.judged()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from families_judged import Part
-from steps import FOLDS, Log, histograms, read_log, totals
+from steps import FOLDS, Log, histograms, read_log, totals, with_new_head
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.methods.base import register_members
@@ -20,7 +20,6 @@ from mfcp.predictors.forecast import Forecaster, TaskInputs, TrainingData
 from mfcp.progress import progress
 from mfcp.tasks.features.encoder import GnnEncoder
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
-from mfcp.tasks.timing.linear_head import Head
 from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings
 from mfcp.tasks.timing.new_cluster import NewCluster
 from mfcp.tasks.timing.operator_times import OperatorTimes, fit_rooflines
@@ -31,7 +30,6 @@ MEDIAN, CART, NEAREST, BOOSTED = "median", "one tree", "nearest", "boosted trees
 VECTOR, HEADS = "graph vector + trees", "graph network + heads"
 ROOFLINE, WAVES = "roofline", "known device, scaled"
 OPERATORS, COMBINED = "learned operators", "learned operators + a run elsewhere"
-OURS = (OPERATORS, COMBINED)
 TREE = {"trees": 1, "lr": 1.0, "leaves": 31}
 WARMUP_STEPS, TIMED_STEPS = 10, 10  # of a run that is profiled
 NOISE = 0.05  # of a profiled step's log time
@@ -208,13 +206,10 @@ def column_a(phase: str, seeds: list[int], processes: int) -> Part:
     return part
 
 
-def _part(log: Log, column: str, title: str, whole: dict[str, Floats], clusters: list[int] | None = None) -> Part:
+def _part(log: Log, column: str, title: str, whole: dict[str, Floats]) -> Part:
     """Pairs (M, n) as runs, those without a time left out."""
     seconds = log.steps.seconds
-    known = np.isfinite(seconds)
-    if clusters is not None:
-        known = known & np.isin(np.arange(len(known)), clusters)[:, None]
-    cluster, task = np.nonzero(known)
+    cluster, task = np.nonzero(np.isfinite(seconds))
     # Tasks that no fold of this seed judged are in no row.
     judged = np.any([np.isfinite(v[:, cluster, task]).any(axis=0) for v in whole.values()], axis=0)
     cluster, task = cluster[judged], task[judged]
@@ -242,6 +237,10 @@ def new_device(cluster: int, seed: int, fold: int) -> dict[tuple[str, str], Floa
     waves = by_waves(log, cluster, own_rooflines)
     at, _, there = elsewhere(log, cluster)
     of_known = known.log_seconds(everything, np.nan_to_num(s.batch[others], nan=1.0))
+    gap = np.full(len(at), np.nan)  # what the known network is off by on the task's own step elsewhere
+    for k, other in enumerate(others):
+        gap = np.where(at == other, np.log(there) - of_known[k], gap)
+    told = np.nan_to_num(_shared_error(log, seed, cluster) * gap)
     found: dict[tuple[str, str], Floats] = {}
     prior = _after(log, cluster, known, reference, profiled[:0])
     few = profiled[prior.worth_profiling(known, graphs.distinct.take(s.graph[profiled]), batch[profiled], 20, seed=0)]
@@ -250,11 +249,7 @@ def new_device(cluster: int, seed: int, fold: int) -> dict[tuple[str, str], Floa
         truth = np.log(s.seconds[cluster, tasks])
         ours = _after(log, cluster, known, reference, tasks).predict(known, everything, batch).log_seconds
         found[runs, OPERATORS] = ours
-        gap = np.full(len(at), np.nan)
-        for k, other in enumerate(others):
-            gap = np.where(at == other, np.log(there) - of_known[k], gap)
-        share = _shared_error(log, seed, cluster)
-        found[runs, COMBINED] = np.where(np.isfinite(gap), ours + share * gap, ours)
+        found[runs, COMBINED] = ours + told
         level = float(np.median(truth - waves[tasks])) if len(tasks) else 0.0
         found[runs, WAVES] = waves + level
         found |= {(runs, name): values for name, values in _plain(log, cluster, tasks, usable, own_rooflines).items()}
@@ -351,12 +346,9 @@ def _transferred(of_heads: Floats, log: Log, cluster: int, tasks: Ints) -> Float
     others = [i for i in range(len(log.clusters)) if i != cluster]
     columns = (of_heads - np.log(log.steps.batch[others])).T
     columns = np.where(np.isfinite(columns), columns, np.nanmean(columns, axis=1, keepdims=True))
-    middle = columns.mean(axis=1)
-    apart = columns - middle[:, None]
-    head = Head.start(apart, np.full(len(others), 0.3) / np.maximum(apart.std(axis=0), 1e-6))
     batch = log.steps.batch[cluster]
-    target = np.log(log.steps.seconds[cluster, tasks] / batch[tasks]) - middle[tasks]
-    return middle + head.update(apart[tasks], target).correct(apart)[0] + np.log(batch)
+    per_sample = np.log(log.steps.seconds[cluster, tasks] / batch[tasks])
+    return with_new_head(columns, tasks, per_sample) + np.log(batch)
 
 
 def column_b(seeds: list[int], processes: int, fold: int = 0) -> list[Part]:
@@ -372,8 +364,7 @@ def column_b(seeds: list[int], processes: int, fold: int = 0) -> list[Part]:
                 if own == runs:
                     into = whole.setdefault(name, np.full((len(seeds), *log.steps.seconds.shape), np.nan))
                     into[seeds.index(seed), cluster] = values
-        part = _part(log, f"B {runs}", f"unseen device, {runs} runs", whole)
-        parts.append(part)
+        parts.append(_part(log, f"B {runs}", f"unseen device, {runs} runs", whole))
     return parts
 
 

@@ -10,20 +10,19 @@ from typing import Any
 
 import neusight
 import numpy as np
-import pandas as pd
 import qoredl
 from families_judged import Part
-from steps import totals
+from steps import totals, with_new_head
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.data.log.tables import read_tables
 from mfcp.folds import training_folds
 from mfcp.progress import progress
+from mfcp.simulator.traces.files import read_table
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
 from mfcp.tasks.memory import OPTIMIZER_STATES, MemoryRisk, PeakMemory, TrainingRuns
 from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 from mfcp.tasks.timing.kernel_times import KernelTimes
-from mfcp.tasks.timing.linear_head import Head
 from mfcp.tasks.timing.scaled_times import ScaledTimes
 from mfcp.tasks.timing.scaling_fit import ScaledRuns, ScalingFit
 
@@ -132,9 +131,7 @@ def _of_devices(log: neusight.Log, usable: Bools, asked: Ints) -> dict[str, Floa
 
 def _bound(log: neusight.Log, run: int, device: int) -> float:
     kernels = log.graphs[run]
-    at = np.full(len(kernels.kind), device)
-    peak = np.where(kernels.products, log.devices.peak[at], log.devices.vector_peak[at])
-    each = np.maximum(kernels.flops / peak, kernels.moved / log.devices.bandwidth[at])
+    each = np.maximum(*kernels.sides(log.devices, np.full(len(kernels.kind), device)))
     return float((each * kernels.count).sum())
 
 
@@ -156,8 +153,8 @@ def column_d(folder: Path, draws: int) -> list[Part]:
         ("D configuration", "unseen configuration", configuration), ("D model", "unseen model", model),
     ):  # fmt: skip
         found, cost = _folds(column, learners, logs, y, group, draws)
-        one, group_names = np.zeros(len(y), np.int64), configuration.astype(str)
-        parts.append(Part(column, title, y, np.log(x[:, 0]), one, group_names, (PROCESS,), found, cost))
+        one = np.zeros(len(y), np.int64)
+        parts.append(Part(column, title, y, np.log(x[:, 0]), one, group.astype(str), (PROCESS,), found, cost))
     parts[0].rows["profiled mean"] = _other_runs(configuration, y)[None]
     return parts
 
@@ -190,7 +187,7 @@ def _folds(
 
 def column_b(folder: Path, draws: int) -> list[Part]:
     """Job types without graphs on one accelerator of three kinds, each kind in turn unknown; Gavel's table."""
-    runs, clusters, tasks = (pd.read_parquet(folder / f"{name}.parquet") for name in ("runs", "clusters", "tasks"))
+    runs, clusters, tasks = (read_table(folder / f"{name}.parquet") for name in ("runs", "clusters", "tasks"))
     table = runs.merge(clusters[clusters["accelerator_count"] == 1], on="cluster_id")
     table = table[(table["status"].astype(str) == "succeeded") & table["step_time_s"].notna()]
     wide = table.pivot_table(index="task_id", columns="cluster_id", values="step_time_s").dropna()
@@ -226,10 +223,7 @@ def _of_new_kind(y: Floats, batch: Floats, figures: Floats, kind: int, count: in
     found = {NEIGHBOUR: scaled}
     if count:
         found[NEIGHBOUR] = scaled + np.median(y[kind, ran] - scaled[ran])
-        apart = np.column_stack([y[others].T - y[others].mean(axis=0)[:, None], batch])
-        head = Head.start(apart, 0.3 / np.maximum(apart.std(axis=0), 1e-6))
-        middle = y[others].mean(axis=0)
-        found[NEW_HEAD] = middle + head.update(apart[ran], (y[kind] - middle)[ran]).correct(apart)[0]
+        found[NEW_HEAD] = with_new_head(y[others].T, ran, y[kind, ran], batch[:, None])
         found |= {name: METADATA[name](X[ran], y[kind, ran], X) for name in (CART, NEAREST, BOOSTED)}
     else:
         pairs = [(a, b) for a in np.flatnonzero(others) for b in np.flatnonzero(others) if a != b]
@@ -243,7 +237,7 @@ def _of_new_kind(y: Floats, batch: Floats, figures: Floats, kind: int, count: in
 
 def elastic_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:
     """ElasticFlow's table: eight accelerators a node."""
-    table = pd.read_csv(folder / "throughputs.csv").dropna()
+    table = read_table(folder / "throughputs.csv").dropna()
     count = table["num_gpus"].to_numpy(float)
     model, device = (table[name].to_numpy(str) for name in ("model", "gpu"))
     runs = ScaledRuns(model, device, table["global_batch_size"].to_numpy(float), count, count > 8)
@@ -252,7 +246,7 @@ def elastic_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:
 
 def placed_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:
     """Gavel's table: jobs that run on several accelerators, in one node or spread; a step there is of one of them."""
-    runs, clusters, tasks = (pd.read_parquet(folder / f"{name}.parquet") for name in ("runs", "clusters", "tasks"))
+    runs, clusters, tasks = (read_table(folder / f"{name}.parquet") for name in ("runs", "clusters", "tasks"))
     table = runs.merge(clusters, on="cluster_id").merge(tasks[["task_id", "model"]], on="task_id")
     table = table[(table["status"].astype(str) == "succeeded") & table["step_time_s"].notna()]
     job = table["model"].astype(str) + table["accelerator"].astype(str)
@@ -269,9 +263,10 @@ def column_e(name: str, runs: ScaledRuns, seconds: Floats, draws: int) -> list[P
     """Configurations left out at random; then the largest number of accelerators of each job."""
     y = np.log(seconds)
     fold = np.stack([np.random.default_rng(seed).permutation(len(y)) % FOLDS for seed in range(draws)])
-    largest = np.array([runs.accelerators[runs.job == job].max() for job in runs.job])
-    smaller = np.array([runs.accelerators[runs.job == job].min() for job in runs.job]) < largest
-    job = np.unique(runs.job, return_inverse=True)[1]
+    names, job = np.unique(runs.job, return_inverse=True)
+    counts = [runs.accelerators[job == j] for j in range(len(names))]
+    largest, least = (np.array([of(own) for own in counts])[job] for of in (np.max, np.min))
+    smaller = least < largest
     beyond = np.where(smaller & (runs.accelerators == largest), job, -1)[None]
     spread = np.where(runs.spread, job, -1)[None]
     parts = []

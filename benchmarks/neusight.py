@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.simulator.traces.files import read_table
 from mfcp.tasks.timing.device_levels import WholeRuns
 from mfcp.tasks.timing.kernels import Devices, Kernels
 
@@ -65,7 +66,7 @@ class Log:
 def read(folder: Path) -> Log:
     """The folder's tables."""
     figures, cases, graphs, models, operators = (
-        pd.read_parquet(folder / f"{name}.parquet") for name in ("devices", "cases", "graphs", "models", "operators")
+        read_table(folder / f"{name}.parquet") for name in ("devices", "cases", "graphs", "models", "operators")
     )
     devices = Devices(
         tuple(figures["device"].astype(str)), tuple(figures["vendor"].astype(str)),

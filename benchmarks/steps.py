@@ -18,6 +18,7 @@ from mfcp.data.pool.splits import family_of
 from mfcp.folds import training_folds
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
 from mfcp.tasks.graphs.operators import OPERATORS
+from mfcp.tasks.timing.linear_head import Head
 from mfcp.tasks.timing.measured_steps import MeasuredSteps
 from mfcp.tasks.timing.roofline import Accelerator, fit_roofline
 
@@ -116,6 +117,21 @@ def nearest(X: Floats, y: Floats, unseen: Floats) -> Floats:
 
     centre, scale = X.mean(axis=0), X.std(axis=0)
     return y[KDTree((X - centre) / scale).query((unseen - centre) / scale, k=5)[1]].mean(axis=1)
+
+
+def with_new_head(known: Floats, ran: Ints, log_seconds: Floats, beside: Floats | None = None) -> Floats:
+    """(n,) log values on a new cluster: the mean of those on known ones, corrected by a linear head of few runs.
+
+    Args:
+        known: (n, K) log values of tasks on known clusters.
+        ran: (r,) tasks that have run on the new one.
+        log_seconds: (r,) log values there.
+        beside: (n, d) what else the head sees.
+    """
+    middle = known.mean(axis=1)
+    columns = known - middle[:, None] if beside is None else np.column_stack([known - middle[:, None], beside])
+    head = Head.start(columns, 0.3 / np.maximum(columns.std(axis=0), 1e-6))
+    return middle + head.update(columns[ran], log_seconds - middle[ran]).correct(columns)[0]
 
 
 def per_cluster(fit: Callable[[Floats, Floats, Floats], Floats], X: Floats, log: Log, train: Any, test: Any) -> Floats:

@@ -36,10 +36,12 @@ PINNED = 0.9  # of the pairs, the small ones, on their shortest paths
 Trace = list[tuple[float, float]]
 
 
-def followed(blocks: Any, states: Iterator[State], most_s: float, most: int = 10**6) -> tuple[Trace, State, int]:
-    """Best quality over CPU seconds, looks not counted; the best point's state, and iterations."""
+def followed(
+    blocks: Any, states: Iterator[State], most_s: float, most: int = 10**6
+) -> tuple[Trace, np.ndarray, State, int]:
+    """Best quality over CPU seconds, looks not counted; the best point, the last state, and iterations."""
     trace: Trace = []
-    spent, best, held, done = 0.0, -np.inf, None, 0
+    spent, best, done = 0.0, -np.inf, 0
     while spent < most_s and done < most:
         begin = time.process_time()
         state = list(islice(states, LOOKS))[-1]
@@ -47,10 +49,9 @@ def followed(blocks: Any, states: Iterator[State], most_s: float, most: int = 10
         for point in (state.z, state.average().z, state.x):
             quality = blocks.quality(point)
             if quality > best:
-                best, held = quality, point
+                best, best_point = quality, point
         trace.append((spent, best))
-    assert held is not None
-    return trace, replace(state, x=held), done
+    return trace, best_point, state, done
 
 
 def shares(trace: Trace, optimum: float) -> list[str]:
@@ -104,7 +105,7 @@ def scheduling(seed: int) -> None:
         blocks: Any = kind(jobs)
         rows: dict[str, tuple[Trace, int]] = {}
         with progress(f"cluster scheduling, {name}", 6) as advance:
-            trace, state, count = followed(blocks, iterate(blocks, blocks.cold()), SECONDS[-1])
+            trace, _, state, count = followed(blocks, iterate(blocks, blocks.cold()), SECONDS[-1])
             rows["ADMM"] = trace, count
             advance()
             best, seconds = timed(lambda b=blocks, e=exact: b.repaired(e(jobs)))
@@ -112,7 +113,7 @@ def scheduling(seed: int) -> None:
             proof: Bound = bound(jobs, best)
             advance()
             for label, ablation in (("no dual", penalty), ("joint", joint)):
-                found, _, steps = followed(blocks, ablation(blocks, blocks.cold()), SECONDS[-2])
+                found, _, _, steps = followed(blocks, ablation(blocks, blocks.cold()), SECONDS[-2])
                 rows[label] = found, steps
                 advance()
             rows["greedy"] = once(lambda b=blocks: b.quality(cluster_scheduling.filled(jobs)))
@@ -146,11 +147,11 @@ def _warm(
         active[renewed] = rng.integers(KINDS, size=len(renewed))
         jobs = of_kinds(kinds, active)
         blocks = kind(jobs)
-        carried = blocks.carried(replace(state, x=None), renewed)
-        trace, reached, _ = followed(blocks, iterate(blocks, carried), np.inf, 100)
-        optimum = max(bound(jobs, blocks.repaired(reached.x)).bound, trace[-1][1])
+        carried = blocks.carried(state, renewed)
+        trace, near, _, _ = followed(blocks, iterate(blocks, carried), np.inf, 100)
+        optimum = max(bound(jobs, blocks.repaired(near)).bound, trace[-1][1])
         for name, start in (("warm", carried), ("cold", blocks.cold())):
-            found, last, _ = followed(blocks, iterate(blocks, start), np.inf, 100 if name == "warm" else 600)
+            found, _, last, _ = followed(blocks, iterate(blocks, start), np.inf, 100 if name == "warm" else 600)
             first = next((k + 1 for k, (_, q) in enumerate(found) if q >= GOAL * optimum), np.inf)
             counts[name].append(LOOKS * first)
             state = last if name == "warm" else state
@@ -169,7 +170,7 @@ def flows(seed: int) -> None:
         blocks: Any = kind(network)
         rows: dict[str, tuple[Trace, int]] = {}
         with progress(f"traffic, {name}", 4) as advance:
-            trace, _, count = followed(blocks, iterate(blocks, blocks.cold()), FLOW_S)
+            trace, _, _, count = followed(blocks, iterate(blocks, blocks.cold()), FLOW_S)
             rows["ADMM"] = trace, count
             advance()
             rows["HiGHS"] = once(lambda b=blocks, u=utilisation: b.quality(traffic.exact(network, utilisation=u)))

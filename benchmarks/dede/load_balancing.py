@@ -379,29 +379,35 @@ class Published:
     broken: int = 0
 
 
+def rounds_by(seed: int, rule: str, scale: float) -> Iterator[tuple[Shards, Run, np.ndarray]]:
+    """Rounds without end: the shards, ADMM's plan of them, started warm, and the replicas that a rule carries on.
+
+    `strict` is `idle` with load on every replica: the plan keeps a band narrower by `WHIT`, so that `all_in_use` may
+    give each idle replica some.
+    """
+    numbers, placed, state = published_numbers(seed), first_placement(scale), None
+    looks = {ITERATIONS_PUBLISHED // 2, ITERATIONS_PUBLISHED}
+    while True:
+        shards = instance(placed, next(numbers))
+        inner = narrower(shards) if rule == "strict" else shards
+        blocks = Balance(inner)
+        states = iterate(blocks, blocks.cold() if state is None else state)
+        run = finished(inner, search(inner, states, ITERATIONS_PUBLISHED, looks))
+        placed, state = kept(shards, run.best, "used" if rule == "used" else "idle"), run.state
+        yield shards, run, placed
+
+
 def published_rounds(
     seed: int, rule: str, scale: float, rounds: tuple[int, int], advance: Callable[[], None]
 ) -> Published:
-    """ADMM, started warm in every round, on placements that a rule of `kept` carries from round to round.
-
-    `strict` is `idle` with load on every replica: the plan keeps a band narrower by `WHIT`, and each idle replica gets
-    some of that.
-    """
-    numbers, placed, state, found = published_numbers(seed), first_placement(scale), None, Published()
-    for number in range(sum(rounds)):
-        shards = instance(placed, next(numbers))
-        inner = shards if rule != "strict" else narrower(shards)
-        blocks = Balance(inner)
-        looks = {ITERATIONS_PUBLISHED // 2, ITERATIONS_PUBLISHED}
-        start = blocks.cold() if state is None else state
-        last = finished(inner, search(inner, iterate(blocks, start), ITERATIONS_PUBLISHED, looks))
-        held = kept(shards, last.best, "used" if rule == "used" else "idle")
-        shares = all_in_use(last.best, held) if rule == "strict" else last.best
+    """Moves, CPU seconds and broken limits of some rounds, after others to warm up."""
+    found = Published()
+    for number, (shards, run, held) in enumerate(islice(rounds_by(seed, rule, scale), sum(rounds))):
         if number >= rounds[0]:
-            found.moves.append(int((held & ~placed).sum()))
-            found.seconds.append(last.trace[-1][1])
+            shares = all_in_use(run.best, held) if rule == "strict" else run.best
+            found.moves.append(int((held & ~shards.placed).sum()))
+            found.seconds.append(run.trace[-1][1])
             found.broken += broken(shards, shares) or bool((held.sum(axis=1) > MEMORY).any())
-        placed, state = held, last.state
         advance()
     return found
 
@@ -432,22 +438,15 @@ def common_placements(seed: int, scale: float) -> None:
     """Solvers on the placements of the rule `used`, each round by each: what a run moves is its placements' doing."""
     from rich.table import Table
 
-    numbers, placed, state = published_numbers(seed), first_placement(scale), None
     rng, counts = np.random.default_rng([seed, 34]), dict[str, list[int]]()
-    looks = {ITERATIONS_PUBLISHED // 2, ITERATIONS_PUBLISHED}
     with progress(f"{NAME}, common placements", COMMON[1]) as advance:
-        for number in range(COMMON[1]):
-            shards = instance(placed, next(numbers))
-            blocks = Balance(shards)
-            ours = finished(shards, search(shards, iterate(blocks, blocks.cold() if state is None else state),
-                                           ITERATIONS_PUBLISHED, looks))  # fmt: skip
+        for number, (shards, ours, _) in enumerate(islice(rounds_by(seed, "used", scale), COMMON[1])):
             if number >= COMMON[0]:
                 still = shards.placed / shards.placed.sum(axis=0)
                 plans = {"ADMM, finished": ours.best, "repair alone, finished": planned(shards, still),
                          "POP-16, finished": planned(shards, pop(shards, 16, POP_SECONDS / 16, rng))}  # fmt: skip
                 for name, plan in plans.items():
                     counts.setdefault(name, []).append(moves(shards, plan))
-            placed, state = ours.best > 0, ours.state
             advance()
     table = Table(title=f"{NAME}, rounds {COMMON[0]}-{COMMON[1] - 1} on common placements")
     table.add_column("solver")

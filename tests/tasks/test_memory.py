@@ -94,3 +94,12 @@ def test_wrong_numbers_are_named():
         PeakMemory(np.log(FACTORS)).predict(found, TrainingRuns(asked.graph, -asked.batch, asked.states))
     with pytest.raises(DataError, match="limits"):
         MemoryRisk(0.0, 0.1).risk(np.ones(1), np.zeros(1))
+
+
+@pytest.mark.parametrize("once", [0, 1])
+def test_one_run_of_one_operator_is_enough(once):
+    nodes, edges = tables(["relu"], [])
+    found = build_graphs(nodes.assign(once=[once]), edges)
+    asked = TrainingRuns(np.array([0]), np.ones(1), np.zeros(1))
+    fitted = PeakMemory.fit(found, asked, np.array([1e9]))
+    assert fitted.predict(found, asked) == pytest.approx([1e9], rel=0.05)

@@ -32,10 +32,10 @@ def test_pinned_flows_are_feasible_and_no_better_than_the_optimum():
 def test_the_best_point_is_kept_with_its_quality():
     jobs = draw(0, 1 / 32)
     blocks = MaxMin(jobs)
-    trace, state, count = followed(blocks, iterate(blocks, blocks.cold()), np.inf, 200)
+    trace, point, _, count = followed(blocks, iterate(blocks, blocks.cold()), np.inf, 200)
     assert count == 200
     assert [q for _, q in trace] == sorted(q for _, q in trace)
-    assert blocks.quality(state.x) == pytest.approx(trace[-1][1])
+    assert blocks.quality(point) == pytest.approx(trace[-1][1])
     optimum = blocks.quality(exact_max_min(jobs))
     cells = shares(trace, optimum)
     assert float(cells[-2]) == pytest.approx(trace[-1][1] / optimum, abs=1e-4)

@@ -108,3 +108,14 @@ def test_runs_without_times_are_refused():
             DeviceLevels.fit(DEVICES, KNOWN, SHARE, excess)
     with pytest.raises(DataError, match="finite times"):
         DeviceLevels.fit(replace(DEVICES), KNOWN.take(np.arange(0)), SHARE[:0], EXCESS[:0])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_one_device_and_one_run_are_enough_and_equal_runs_agree(share):
+    for count in (1, 3):
+        known = runs(*[("a", "m", "infer", 1)] * count)
+        fitted = DeviceLevels.fit(DEVICES, known, np.full(count, share), np.full(count, 0.2))
+        seconds, sd = fitted.predict(known, np.full(count, share), np.full(count, 1 - share))
+        assert np.log(seconds) == pytest.approx([0.2] * count, abs=0.02)
+        assert len(set(seconds.round(9))) == 1
+        assert (sd > 0).all()

@@ -80,3 +80,16 @@ def test_a_job_that_never_ran_is_refused(fitted, left_out):
     other = ScaledRuns(np.array(["other"]), asked.device, asked.batch, asked.accelerators, asked.spread)
     with pytest.raises(DataError, match="no run of other on"):
         fitted.predict(other)
+
+
+@pytest.mark.parametrize(("accelerators", "spread"), [(1.0, False), (8.0, False), (16.0, True)])
+def test_one_configuration_is_said_again_and_two_times_of_one_are_averaged(accelerators, spread):
+    def runs(count):
+        names = np.array(["m"] * count), np.array(["d"] * count)
+        return ScaledRuns(*names, np.ones(count), np.full(count, accelerators), np.full(count, spread))
+
+    told, sd = ScaledTimes.fit(runs(1), np.array([3.0])).predict(runs(1))
+    assert told == pytest.approx([3.0], rel=0.01)
+    assert np.isfinite(sd).all()
+    told, _ = ScaledTimes.fit(runs(2), np.array([1.0, 2.0])).predict(runs(2))
+    assert told == pytest.approx([2**0.5] * 2, rel=0.02)

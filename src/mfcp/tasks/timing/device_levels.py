@@ -6,10 +6,11 @@ logarithms of these factors, and of what is left of a run, are Gaussian processe
     a factor   = level of all + of its maker + of devices with such figures (+ of products: slope · imbalance)
     what is left = what the model is off by everywhere + what the same run is, everywhere and on alike devices
 
-A device is imbalanced by the logarithm of its FLOP per byte beyond 20: such boards have little power and cannot keep up
-their peak. Half of that is expected to be lost, and never more than what known devices show is extrapolated. To first
-order, the logarithm of a run's excess is the sum of the factors' logarithms by their share of its time. All deviations
-are fitted by the marginal likelihood under weak log-normal priors (Rasmussen and Williams, 2006, Eqs. 2.30 and 5.9).
+A device is imbalanced by the logarithm of its FLOP per byte beyond 20. The two such boards that are known stay far
+below their peak; both are of some 70 W, which may be why. Half of the imbalance is expected to be lost, and never more
+than what known devices show is extrapolated. To first order, the logarithm of a run's excess is the sum of the factors'
+logarithms by their share of its time. All deviations are fitted by the marginal likelihood under weak log-normal priors
+(Rasmussen and Williams, 2006, Eqs. 2.30 and 5.9).
 """
 
 from __future__ import annotations

@@ -135,9 +135,13 @@ class Kernels:
 
         Copies that a graph lists are mostly views and indices, so no launch is charged for one.
         """
+        compute, memory = self.sides(devices, at)
+        return np.where(self.kind == "copy", memory / 0.8, np.maximum(compute, memory) + _LAUNCH)
+
+    def sides(self, devices: Devices, at: Ints) -> tuple[Floats, Floats]:
+        """(n,) seconds of computing and (n,) of moving bytes on device `at` (n,); the larger one is the bound."""
         peak = np.where(self.products, devices.peak[at], devices.vector_peak[at])
-        bound = np.maximum(self.flops / peak, self.moved / devices.bandwidth[at])
-        return np.where(self.kind == "copy", self.moved / (0.8 * devices.bandwidth[at]), bound + _LAUNCH)
+        return self.flops / peak, self.moved / devices.bandwidth[at]
 
     def features(self, devices: Devices, at: Ints) -> Floats:
         """(n, 12) of each on device `at` (n,), in units in which devices are alike.
@@ -148,8 +152,7 @@ class Kernels:
         """
         b, m, n, k = self.size.T
         product, elements, units = self.products, self.elements, devices.units[at]
-        compute = self.flops / np.where(product, devices.peak[at], devices.vector_peak[at])
-        memory = self.moved / devices.bandwidth[at]
+        compute, memory = self.sides(devices, at)
 
         def waves(tile: float) -> tuple[Floats, Floats]:
             count = b * np.ceil(m / tile) * np.ceil(k / tile) / units
