@@ -27,7 +27,7 @@ LAYERS = {
         {"methods"},
         {"evaluation"},
         {"settings", "tracking"},
-        {"release"},
+        {"executors", "release"},
         {"simulator"},
         {"platform"},
         {"profiling", "paper"},
@@ -60,7 +60,7 @@ LAYERS = {
     "mfcp.platform": (
         {"state"},
         {"intake", "releases"},
-        {"deciding"},
+        {"deciding", "running"},
         {"service", "simulation"},
         {"page", "settings"},
     ),
@@ -73,7 +73,7 @@ DOORS = {
     "prefect": {
         f"flows/{name}.py" for name in ("ingest", "late", "loop", "match", "monitor", "pipeline", "promote", "retrain")
     },
-    "sqlalchemy": {f"src/mfcp/platform/state/{name}.py" for name in ("database", "schema", "store")},
+    "sqlalchemy": {f"src/mfcp/platform/state/{name}.py" for name in ("attempts", "database", "schema", "store")},
     "fastapi": {"src/mfcp/platform/service/api.py"},
     "prometheus_client": {"src/mfcp/platform/service/api.py"},
     "uvicorn": {"src/mfcp/commands/operating/listening.py"},

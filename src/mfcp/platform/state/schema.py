@@ -98,6 +98,41 @@ deliveries = _table(
     sa.Column("quarantined", sa.JSON),
     _text("status"),
 )
+# What `mfcp platform submit` says of a task beside its row; where it says nothing, the platform's settings hold.
+allowances = _table(
+    "allowances", _key("task_id", sa.ForeignKey("tasks.task_id")), sa.Column("content", sa.JSON, nullable=False)
+)
+identity = _table("identity", _id(), _text("name", nullable=False))  # the first row: in the names of all jobs
+attempts = _table(
+    "attempts",
+    _id(),
+    sa.Column("task_id", sa.ForeignKey("tasks.task_id"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    _text("cluster_id", nullable=False),
+    _text("state", nullable=False, index=True),  # planned, handed, begun, over
+    _text("command"),
+    sa.Column("limits", sa.JSON),
+    _real("seconds"),  # predicted
+    _text("batch", index=True),  # intent to hand in: what its job is called, before there is one
+    sa.Column("place", sa.Integer),
+    _text("job"),  # its id on the cluster, which is given out again after a crash there
+    *(_real(name) for name in ("planned_at", "handed_at", "begun_at", "fenced_at", "ended_at")),
+    _text("status"),
+    _text("why"),
+    sa.Column("receipt", sa.JSON),
+    sa.Column("delivery", sa.Integer, index=True),
+    sa.Column("delivered", sa.Boolean, default=False),
+    sa.UniqueConstraint("task_id", "number"),
+)
+cancellations = _table("cancellations", _key("task_id", sa.ForeignKey("tasks.task_id")), _real("at"))
+health = _table(
+    "health",
+    _key("cluster_id"),
+    sa.Column("up", sa.Boolean, nullable=False),
+    _text("why"),
+    _real("backlog_s"),
+    _real("at"),
+)
 outbox = _table(
     "outbox",
     _id(),

@@ -22,11 +22,13 @@ from mfcp.platform.state.database import Database, Row
 from mfcp.platform.state.graphs import pack, unpack
 from mfcp.platform.state.schema import (
     METADATA,
+    allowances,
     assignments,
     champions,
     clusters,
     deliveries,
     graphs,
+    health,
     measurements,
     models,
     outbox,
@@ -57,11 +59,17 @@ class Store:
     def __init__(self, url: str, *, wait_s: float = 120.0, make: bool = True) -> None:
         self._database = Database(url, METADATA, wait_s=wait_s, make=make)
 
-    def submit(self, tables: Tables) -> int:
+    @property
+    def database(self) -> Database:
+        """Where it is kept."""
+        return self._database
+
+    def submit(self, tables: Tables, limits: Row | None = None) -> int:
         """Take tasks in; how many are new. A task whose id is known stays as it was first submitted.
 
         Args:
             tables: `tasks` and, for graphs that are not known yet, `nodes` and `edges`.
+            limits: of their runs, as fields of `mfcp.executors.base.JobLimits`; others are those of the settings.
 
         Raises:
             DataError: a task without id or twice, a missing column, or a cell of another kind or out of bounds.
@@ -83,6 +91,9 @@ class Store:
             new = self._database.insert_absent(connection, tasks, rows)
             added = sa.select(tasks.c.id).where(tasks.c.id > last)
             connection.execute(sa.insert(queue).from_select(["id"], added))
+            if limits:
+                held = [{"task_id": row["task_id"], "content": dict(limits)} for row in rows]
+                self._database.insert_absent(connection, allowances, held)
             return new
 
         return self._database.write(work)
@@ -136,13 +147,13 @@ class Store:
         rows = [{str(k): v for k, v in row.items()} for row in plan.to_dict("records")]
 
         def work(connection: sa.Connection) -> int:
-            values = {**_finite(round_), "matched_at": time.time()}
+            values = {**finite(round_), "matched_at": time.time()}
             (number,) = connection.execute(sa.insert(rounds), values).inserted_primary_key or (0,)
-            connection.execute(sa.insert(assignments), [{**_finite(row), "round_id": number} for row in rows])
+            connection.execute(sa.insert(assignments), [{**finite(row), "round_id": number} for row in rows])
             for part in _parts([row["task_id"] for row in rows]):
                 done = sa.select(tasks.c.id).where(tasks.c.task_id.in_(part))
                 connection.execute(sa.delete(queue).where(queue.c.id.in_(done)))
-            _post(connection, [Note(n.name, n.value, n.kind, {**n.content, "round_id": number}) for n in notes])
+            post(connection, [Note(n.name, n.value, n.kind, {**n.content, "round_id": number}) for n in notes])
             return int(number)
 
         try:
@@ -163,9 +174,9 @@ class Store:
             wanted = waits.where(tasks.c.task_id.in_([row["task_id"] for row in rows]))
             here = {name for (name,) in connection.execute(wanted)}
             mine = [row for row in rows if row["task_id"] in here]
-            told = [{**_finite(row), "asked_at": time.time(), "status": "asked"} for row in mine]
+            told = [{**finite(row), "asked_at": time.time(), "status": "asked"} for row in mine]
             new = self._database.insert_absent(connection, measurements, told)
-            _post(connection, [_of_cell("measure.saves_s", row["saves_s"], row) for row in mine] if new else [])
+            post(connection, [_of_cell("measure.saves_s", row["saves_s"], row) for row in mine] if new else [])
             return new
 
         return self._database.write(work)
@@ -189,7 +200,7 @@ class Store:
             if not connection.execute(sa.update(measurements).where(own).values(**told)).rowcount:
                 return False
             row = connection.execute(sa.select(measurements).where(measurements.c.id == number)).mappings().one()
-            _post(connection, [_of_cell("measure.step_time_s", step_time_s, dict(row))])
+            post(connection, [_of_cell("measure.step_time_s", step_time_s, dict(row))])
             return True
 
         return self._database.write(work)
@@ -213,7 +224,7 @@ class Store:
                 own = sa.select(tasks.c.id).where(tasks.c.task_id == task).scalar_subquery()
                 if connection.execute(sa.delete(queue).where(queue.c.id == own)).rowcount:
                     connection.execute(sa.update(tasks).where(tasks.c.task_id == task).values(set_aside=why))
-                    _post(connection, [Note("task_set_aside", kind="event", content={"task_id": task, "why": why})])
+                    post(connection, [Note("task_set_aside", kind="event", content={"task_id": task, "why": why})])
 
         self._database.write(work)
 
@@ -248,16 +259,22 @@ class Store:
         self._database.write(work)
 
     def offline(self) -> frozenset[str]:
-        """Clusters that take no tasks now."""
-        (rows,) = self._database.read(sa.select(clusters.c.cluster_id).where(~clusters.c.online))
-        return frozenset(row["cluster_id"] for row in rows)
+        """Clusters that take no tasks now: switched off, or found drained or silent."""
+        switched = sa.select(clusters.c.cluster_id).where(~clusters.c.online)
+        found = self._database.read(switched, sa.select(health.c.cluster_id).where(~health.c.up))
+        return frozenset(row["cluster_id"] for rows in found for row in rows)
+
+    def backlogs(self) -> dict[str, float]:
+        """Seconds that each cluster is busy with what is in its queue; those that nobody asked are left out."""
+        (rows,) = self._database.read(sa.select(health.c.cluster_id, health.c.backlog_s))
+        return {row["cluster_id"]: float(row["backlog_s"]) for row in rows if row["backlog_s"]}
 
     def add_model(self, version: str, folder: str, metrics: Row, data: Row) -> bool:
         """Enter a release; False where it is known already."""
         row = {"version": version, "added_at": time.time(), "folder": folder, "data": dict(data)}
         return bool(
             self._database.write(
-                lambda c: self._database.insert_absent(c, models, [row | {"metrics": _finite(metrics)}])
+                lambda c: self._database.insert_absent(c, models, [row | {"metrics": finite(metrics)}])
             )
         )
 
@@ -271,7 +288,7 @@ class Store:
         def work(connection: sa.Connection) -> None:
             own = (models.c.version == version) & (models.c.refused.is_distinct_from(why))
             if connection.execute(sa.update(models).where(own).values(refused=why)).rowcount:
-                _post(connection, notes)
+                post(connection, notes)
 
         self._database.write(work)
 
@@ -280,7 +297,7 @@ class Store:
 
         def work(connection: sa.Connection) -> None:
             connection.execute(sa.insert(champions).values(version=version, at=time.time(), action=action, why=why))
-            _post(connection, notes)
+            post(connection, notes)
 
         self._database.write(work)
 
@@ -308,7 +325,7 @@ class Store:
             if not news:
                 own = (deliveries.c.digest == digest) & (deliveries.c.status != status)
                 news = bool(connection.execute(sa.update(deliveries).where(own).values(**entry)).rowcount)
-            _post(connection, notes if news else ())
+            post(connection, notes if news else ())
             return news
 
         return self._database.write(work)
@@ -319,7 +336,7 @@ class Store:
 
     def post(self, notes: Sequence[Note]) -> None:
         """Keep notes for the tracking store."""
-        self._database.write(lambda connection: _post(connection, notes))
+        self._database.write(lambda connection: post(connection, notes))
 
     def undelivered(self, limit: int | None = None) -> pd.DataFrame:
         """Notes that the tracking store does not have yet, oldest first."""
@@ -357,16 +374,17 @@ def _of_cell(name: str, value: float | None, row: Row) -> Note:
     return Note(name, value, content={key: row[key] for key in ("task_id", "cluster_id")})
 
 
-def _post(connection: sa.Connection, notes: Sequence[Note]) -> None:
+def post(connection: sa.Connection, notes: Sequence[Note]) -> None:
+    """Keep notes for the tracking store, in a transaction that is under way."""
     rows = [
-        _finite({"at": time.time(), "kind": n.kind, "name": n.name, "value": n.value}) | {"content": dict(n.content)}
+        finite({"at": time.time(), "kind": n.kind, "name": n.name, "value": n.value}) | {"content": dict(n.content)}
         for n in notes
     ]
     if rows:
         connection.execute(sa.insert(outbox), rows)
 
 
-def _finite(row: Row) -> dict[str, Any]:
+def finite(row: Row) -> dict[str, Any]:
     """A row without numbers that JSON and the tracking store cannot hold: unknown instead."""
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 

@@ -1,0 +1,318 @@
+"""Plans into jobs, and jobs into rows of the log: each step looks at all clusters once and does what there is to do.
+
+The order is what makes it safe to be killed anywhere: an attempt and its name are committed before anything is handed
+in, a job is held until its id is recorded, its own supervisor claims the attempt before the command starts, and a next
+attempt is planned in the transaction that says how this one ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from mfcp.errors import SettingsError
+from mfcp.executors.base import Account, Batch, Executor, JobLimits, JobSeen, RefusedError, UnreachableError
+from mfcp.executors.supervise import key_of
+from mfcp.platform.running.job_settings import ClusterSettings, JobSettings, command_of
+from mfcp.platform.running.judging import Facts, Judgement, judge
+from mfcp.platform.running.returning import deliver_runs
+from mfcp.platform.state.attempts import Attempts
+from mfcp.platform.state.store import Store
+
+FORGET_EVERY_S = 3600.0
+_MOST = 20  # attempts of a task, those lost before they began included
+
+
+@dataclass
+class Step:
+    """What a step did.
+
+    Attributes:
+        planned, handed, begun, over: attempts.
+        ended: status → attempts that are over.
+        delivered: runs written to the inbox.
+        open: attempts that are not over.
+        silent: cluster → why it does not answer.
+    """
+
+    planned: int = 0
+    handed: int = 0
+    begun: int = 0
+    over: int = 0
+    ended: Counter[str] = field(default_factory=Counter)
+    delivered: int = 0
+    open: int = 0
+    silent: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing has happened, and nothing runs."""
+        return not (self.planned or self.handed or self.over or self.delivered or self.open)
+
+    def __str__(self) -> str:
+        ended = ", ".join(f"{count} {status}" for status, count in sorted(self.ended.items()))
+        away = "".join(f"; {cluster} does not answer: {why}" for cluster, why in self.silent.items())
+        return (
+            f"{self.planned} attempts planned, {self.handed} handed in, {self.begun} begun, {self.over} over"
+            f"{f' ({ended})' if ended else ''}, {self.delivered} runs delivered, {self.open} open{away}"
+        )
+
+
+class Runner:
+    """Runs what is assigned to real clusters.
+
+    What it remembers between steps only saves work: another one may take over at any moment, and two at once are safe.
+
+    Args:
+        home: the platform's folder, with `inbox`.
+        store: its state.
+        clusters: its real clusters.
+        settings: how tasks run.
+    """
+
+    def __init__(
+        self, home: Path, store: Store, clusters: Mapping[str, ClusterSettings], settings: JobSettings
+    ) -> None:
+        self.home, self.store, self.clusters, self.settings = home, store, dict(clusters), settings
+        self.attempts = Attempts(store)
+        self.name = self.attempts.identity()
+        self._unknown: dict[str, float] = {}  # key → since when its scheduler has not known it
+        self._looked: dict[str, float] = {}  # cluster → when its health was asked for
+        self._others: dict[str, float] = {}
+        self._delivered = self._forgot = time.monotonic()
+
+    def step(self) -> Step:
+        """Look at every cluster once, and do what there is to do."""
+        done = Step(planned=self._plan())
+        rows = self.attempts.open()
+        done.open = len(rows)
+        for cluster in self.clusters:
+            own = [row for row in rows if row["cluster_id"] == cluster]
+            try:
+                self._tend(cluster, own, done)
+            except UnreachableError as error:
+                done.silent[cluster] = str(error)
+                self._looked.pop(cluster, None)
+                self.attempts.report(cluster, up=False, why=str(error), backlog_s=None)
+        done.open -= done.over
+        if not done.open or time.monotonic() - self._delivered > self.settings.deliver_s:
+            done.delivered = deliver_runs(self.home, self.store, self.clusters)
+            self._delivered = time.monotonic()
+        return done
+
+    def _plan(self) -> int:
+        """First attempts of what is assigned."""
+        rows = []
+        for found in self.attempts.assigned(self.clusters):
+            limits = self._limits(found["content"])
+            row = {"task_id": found["task_id"], "cluster_id": found["cluster_id"], "number": 1}
+            row |= {"seconds": found["seconds"], "limits": vars(limits), "command": None, "status": None, "why": None}
+            try:
+                row["command"] = self._command(found["row"], found["cluster_id"], 1, limits)
+            except SettingsError as error:
+                row |= {"state": "over", "status": "failed", "why": str(error)}
+            rows.append({"state": "planned", **row})
+        return self.attempts.plan(rows) if rows else 0
+
+    def _limits(self, own: Mapping[str, Any] | None) -> JobLimits:
+        names = ("seconds", "memory_bytes", "cpus", "gpus")
+        return JobLimits(**{name: getattr(self.settings, name) for name in names} | dict(own or {}))
+
+    def _command(self, row: Mapping[str, Any], cluster: str, number: int, limits: JobLimits) -> str:
+        template = self.clusters[cluster].command or self.settings.command
+        return command_of(template, row, cluster, number, limits)
+
+    def _tend(self, cluster: str, rows: list[dict[str, Any]], done: Step) -> None:
+        executor: Executor = self.clusters[cluster].executor
+        for row in rows:
+            if row["batch"] is None and row["cancelled"]:
+                done.over += self._finish(
+                    row, Judgement("over", "cancelled", "cancelled before it was handed in"), {}, done
+                )
+        rows = [row for row in rows if row["batch"] is not None or not row["cancelled"]]
+        self._intend(rows)
+        keys = {_key(row): row for row in rows}
+        seen = executor.watch(keys) if keys else {}
+        self._health(cluster, executor, rows)
+        self._hand(executor, rows, seen, done)
+        self._begin(rows, seen, done)
+        self._advance(executor, keys, seen, done)
+        if time.monotonic() - self._forgot > FORGET_EVERY_S:
+            executor.forget(self.settings.keep_s)
+            self._forgot = time.monotonic()
+
+    def _intend(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Names for what is new, those with the same limits together."""
+        new = [row for row in rows if row["batch"] is None]
+        for _, alike in groupby(sorted(new, key=lambda row: (repr(row["limits"]), row["id"])), _limits_of):
+            for part in _parts(list(alike), self.settings.array):
+                batch = f"mfcp-{self.name}-{part[0]['id']}"
+                self.attempts.intend([row["id"] for row in part], batch)
+                for place, row in enumerate(part):
+                    row["batch"], row["place"] = batch, place
+
+    def _hand(
+        self, executor: Executor, rows: Sequence[dict[str, Any]], seen: Mapping[str, JobSeen], done: Step
+    ) -> None:
+        """What is planned: found again by its name, else handed in; recorded, then released."""
+        planned = [row for row in rows if row["state"] == "planned"]
+        for batch, alike in groupby(sorted(planned, key=lambda row: (row["batch"], row["place"])), _batch_of):
+            own = list(alike)
+            jobs = [job for row in own for job in seen[_key(row)].jobs]
+            if jobs:
+                job = min(jobs, key=_order)
+            else:
+                # Of a batch that was lost after some of it was over, the rest is handed in with it: claims hold.
+                whole = self.attempts.of_batch(batch)
+                try:
+                    job = executor.submit(
+                        Batch(batch, [one["command"] for one in whole], JobLimits(**own[0]["limits"]))
+                    )
+                except RefusedError as error:
+                    judgement = Judgement("over", "failed", f"refused: {error}")
+                    done.over += sum(self._finish(row, judgement, {}, done) for row in own)
+                    continue
+            self.attempts.hand(batch, job)
+            for row in own:
+                row["state"], row["job"], row["handed_at"] = "handed", job, time.time()
+            done.handed += len(own)
+            executor.release([job])
+
+    def _begin(self, rows: Sequence[dict[str, Any]], seen: Mapping[str, JobSeen], done: Step) -> None:
+        new = {}
+        for row in rows:
+            begin = seen[_key(row)].begin
+            if row["begun_at"] is None and begin is not None and not begin.get("fenced"):
+                new[row["id"]] = row["begun_at"] = float(begin.get("at", time.time()))
+        self.attempts.begin(new)
+        done.begun += len(new)
+
+    def _advance(
+        self, executor: Executor, rows: Mapping[str, dict[str, Any]], seen: Mapping[str, JobSeen], done: Step
+    ) -> None:
+        """What each attempt needs, by what is known of it now."""
+        judgements = {key: judge(self._facts(executor, row, seen[key])) for key, row in rows.items()}
+        ask = [key for key, judgement in judgements.items() if judgement.act == "ask"]
+        if ask:
+            accounts = executor.collect(ask, min(rows[key]["planned_at"] for key in ask))
+            for key in ask:
+                judgements[key] = self._judged(executor, rows[key], seen[key], accounts.get(key))
+        if doubles := {key: double for key, row in rows.items() if (double := _doubles(row, seen[key]))}:
+            executor.drop(doubles)
+        if held := [key for key, judgement in judgements.items() if judgement.act == "release" and seen[key].jobs]:
+            self._release(executor, {rows[key]["batch"]: (rows[key]["job"], seen[key].jobs) for key in held})
+        if fenced := [key for key, judgement in judgements.items() if judgement.act == "fence"]:
+            self.attempts.fence({rows[key]["id"]: judgements[key].why for key in fenced})
+            executor.cancel({key: seen[key].jobs for key in fenced})
+        for key, judgement in judgements.items():
+            if judgement.act == "over":
+                receipt = {"begin": seen[key].begin, "end": seen[key].end, "wall_s": judgement.wall_s}
+                done.over += self._finish(rows[key], judgement, receipt, done)
+                self._unknown.pop(key, None)
+
+    def _release(self, executor: Executor, batches: Mapping[str, tuple[str, Sequence[str]]]) -> None:
+        """Batches that are held although they are recorded; where only another id is left, that is recorded first."""
+        jobs = []
+        for batch, (job, live) in batches.items():
+            jobs.append(job if job in live else min(live, key=_order))
+            if job not in live:
+                self.attempts.hand(batch, jobs[-1])
+        executor.release(jobs)
+
+    def _facts(self, executor: Executor, row: Mapping[str, Any], seen: JobSeen) -> Facts:
+        now, key = time.time(), _key(row)
+        if seen.stage == "unknown":
+            self._unknown.setdefault(key, now)
+        else:
+            self._unknown.pop(key, None)
+        fenced = row["fenced_at"]
+        return Facts(
+            seen, now - self._unknown.get(key, now), None if fenced is None else now - fenced, row["cancelled"],
+            row["why"] or "", row["limits"]["seconds"], executor.outlives, executor.lease_s, self.settings.books_s,
+        )  # fmt: skip
+
+    def _judged(self, executor: Executor, row: Mapping[str, Any], seen: JobSeen, account: Account | None) -> Judgement:
+        return judge(self._facts(executor, row, seen), account, asked=True)
+
+    def _finish(self, row: Mapping[str, Any], judgement: Judgement, receipt: Mapping[str, Any], done: Step) -> bool:
+        again = self._again(row, judgement)
+        end = {"status": judgement.status, "why": judgement.why, "receipt": dict(receipt)}
+        if not self.attempts.finish(row["id"], end, again):
+            return False
+        done.ended[judgement.status] += 1
+        return True
+
+    def _again(self, row: Mapping[str, Any], judgement: Judgement) -> dict[str, Any] | None:
+        """The next attempt of a task that was not done, where the settings want one."""
+        retry = self.settings.retry
+        if judgement.status == "succeeded" or judgement.status not in retry.after or row["cancelled"]:
+            return None
+        before = self.attempts.of([row["task_id"]])
+        # One that was lost before it began has told nothing of the task.
+        tried = sum(one["begun_at"] is not None or one["status"] != "lost" for one in before if one["id"] != row["id"])
+        tried += row["begun_at"] is not None or judgement.status != "lost"
+        if tried > retry.times or len(before) >= _MOST:
+            return None
+        cluster = self._elsewhere([one["cluster_id"] for one in before])
+        number, limits = row["number"] + 1, JobLimits(**row["limits"])
+        (task,) = self.store.tables([row["task_id"]])["tasks"].astype(object).to_dict("records") or [{}]
+        known = {str(name): value for name, value in task.items() if value == value}
+        try:
+            command = self._command(known, cluster, number, limits)
+        except SettingsError:
+            return None
+        return {
+            "task_id": row["task_id"], "number": number, "cluster_id": cluster, "seconds": row["seconds"],
+            "limits": row["limits"], "command": command,
+        }  # fmt: skip
+
+    def _elsewhere(self, tried: Sequence[str]) -> str:
+        """The cluster that was tried least, of these one that is up, of these the least busy."""
+        count, away, busy = Counter(tried), self.store.offline(), self.store.backlogs()
+        return min(self.clusters, key=lambda name: (name in away, count[name], busy.get(name, 0.0), name))
+
+    def _health(self, cluster: str, executor: Executor, rows: Sequence[Mapping[str, Any]]) -> None:
+        now = time.monotonic()
+        if cluster in self._looked and now - self._looked[cluster] < self.settings.health_s:
+            return
+        told = executor.health()
+        self._looked[cluster] = now
+        busy = sum(_left(row) for row in rows) / self.clusters[cluster].slots + told.others_s
+        self.attempts.report(cluster, up=told.up, why=told.why, backlog_s=busy)
+
+
+def _doubles(row: Mapping[str, Any], seen: JobSeen) -> list[str]:
+    """Ids beside the recorded one, of batches that were handed in again since they seemed lost."""
+    return [job for job in seen.jobs if job != row["job"]] if row["job"] in seen.jobs else []
+
+
+def _left(row: Mapping[str, Any]) -> float:
+    """Seconds that an attempt still takes: what was predicted, at most its limit, less what has passed."""
+    limit = float(row["limits"]["seconds"])
+    whole = limit if row["seconds"] is None else min(float(row["seconds"]), limit)
+    return max(0.0, whole - (time.time() - row["begun_at"] if row["begun_at"] is not None else 0.0))
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    return key_of(row["batch"], row["place"])
+
+
+def _batch_of(row: Mapping[str, Any]) -> str:
+    return str(row["batch"])
+
+
+def _limits_of(row: Mapping[str, Any]) -> str:
+    return repr(row["limits"])
+
+
+def _order(job: str) -> tuple[int, str]:
+    return (int(job) if job.isdigit() else 0, job)
+
+
+def _parts(rows: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
