@@ -81,7 +81,7 @@ flow: $(VENV)/.ready ## run the pipeline once through Prefect, with a temporary 
 schedule: $(VENV)/.ready ## Prefect server, the deployments of prefect.yaml and a worker, until Ctrl-C
 	@python -m flows.service
 
-platform: $(VENV)/.ready ## a whole platform with simulated clusters, watched in the terminal and in Prefect's and MLflow's pages
+platform: $(VENV)/.ready ## a whole platform with simulated clusters (CLUSTERS=slurm: real ones), watched in the terminal and in pages
 	@python -m flows.loop
 
 # The hashes are those of every file that the index has of a version; uv asks for them, and is installed for that alone.

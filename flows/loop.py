@@ -11,15 +11,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows import guard, service, workspace
+from flows.slurm import OwnSlurm
 from mfcp.compiling import prepare_ahead
-from mfcp.errors import guarded
+from mfcp.errors import SettingsError, guarded
 from mfcp.platform.settings import PlatformSettings
 from mfcp.platform.state.home import LOG, home_folder, open_store, settings
 from mfcp.platform.state.store import Store
@@ -27,7 +28,7 @@ from mfcp.platform.state.store import Store
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-FLOWS = {name: f"mfcp-{name}/{name}" for name in ("ingest", "match", "monitor", "retrain", "promote")}
+FLOWS = {name: f"mfcp-{name}/{name}" for name in ("ingest", "match", "monitor", "retrain", "promote", "run")}
 RUNS = 3  # that the worker takes at a time; rounds have a worker of their own
 POLL_S = 1.0
 LONGEST_S = 60.0  # between two starts of a service that keeps dying
@@ -84,9 +85,17 @@ def variables(home: Path, port: int, mlflow_port: int) -> dict[str, str]:
 
 
 def services(
-    root: Path, home: Path, environment: Mapping[str, str], section: PlatformSettings, port: int, mlflow_port: int
+    root: Path,
+    home: Path,
+    environment: Mapping[str, str],
+    section: PlatformSettings,
+    port: int,
+    mlflow_port: int,
+    feeder: Sequence[str] = (),
 ) -> dict[str, Service]:
-    """Prefect's server and two workers, MLflow, and the simulated clusters; none is started yet."""
+    """Prefect's server and its workers, MLflow, what hands tasks in, and simulated clusters where there are no real
+    ones; none is started yet.
+    """
     mlruns, host = home / "mlruns", ("--host", service.HOST, "--port")
     mlruns.mkdir(parents=True, exist_ok=True)
     kept = ("--backend-store-uri", f"sqlite:///{mlruns}/mlflow.db", "--artifacts-destination", f"{mlruns}/artifacts")
@@ -94,10 +103,15 @@ def services(
     programs = {
         "prefect": ("prefect", "server", "start", *host, str(port)),
         "mlflow": ("mlflow", "server", *host, str(mlflow_port), "--workers", "1", *kept),
-        "simulator": ("mfcp.platform.simulation.simulator", "--home", str(home), *_options(section)),
         "matcher": (*worker, "--work-queue", "match", "--limit", "1"),
         "worker": (*worker, "--work-queue", "default", "--limit", str(RUNS)),
     }
+    if section.clusters:
+        programs["runner"] = (*worker, "--work-queue", "run", "--limit", "2")  # the next waits for its turn, started up
+    else:
+        programs["simulator"] = ("mfcp.platform.simulation.simulator", "--home", str(home), *_options(section))
+    if feeder:
+        programs["feeder"] = (*feeder, "--home", str(home))
     options = {"cwd": root, "env": dict(environment)}
     return {
         name: Service(name, [sys.executable, "-m", *program], options, home / "logs" / f"{name}.log")
@@ -115,7 +129,7 @@ def _options(section: PlatformSettings) -> list[str]:
 
 @contextlib.contextmanager
 def platform(
-    root: Path, home: Path, port: int, mlflow_port: int, say: Callable[[str], None]
+    root: Path, home: Path, port: int, mlflow_port: int, say: Callable[[str], None], feeder: Sequence[str] = ()
 ) -> Iterator[tuple[dict[str, Service], PlatformSettings]]:
     """The whole platform, running and its flows deployed, without schedules; it ends with the block.
 
@@ -124,6 +138,7 @@ def platform(
         home: the platform's folder, made if missing.
         port, mlflow_port: of Prefect and MLflow.
         say: called with a line for the user.
+        feeder: module, with its arguments, that hands in tasks for real clusters.
 
     Raises:
         MfcpError: a port is taken, or a service does not start; the message says where its log is.
@@ -132,16 +147,21 @@ def platform(
     service.require_free(mlflow_port, service.MLFLOW_PORT)
     workspace.make_home(root, home)
     section: PlatformSettings = settings(home).section("platform")
-    parts = services(root, home, variables(home, port, mlflow_port), section, port, mlflow_port)
-    say("starting Prefect, MLflow and the simulated clusters …")
+    parts = services(root, home, variables(home, port, mlflow_port), section, port, mlflow_port, feeder)
+    say(f"starting Prefect, MLflow and {'the workers' if section.clusters else 'the simulated clusters'} …")
     try:
-        started = {name: parts[name].start() for name in ("prefect", "mlflow", "simulator")}
+        started = {name: parts[name].start() for name in ("prefect", "mlflow")}
+        if "simulator" in parts:
+            parts["simulator"].start()
         service.wait_for(f"http://{service.HOST}:{port}/api/health", started["prefect"], parts["prefect"].log)
         service.make_pool(root, home / "prefect", port)
-        for name in ("matcher", "worker"):
-            parts[name].start()
+        for name in ("matcher", "worker", "runner"):
+            if name in parts:
+                parts[name].start()
         service.deploy(root, home / "prefect", port, list(FLOWS))
         service.wait_for(f"http://{service.HOST}:{mlflow_port}/health", started["mlflow"], parts["mlflow"].log)
+        if "feeder" in parts:
+            parts["feeder"].start()
         yield parts, section
     finally:
         for part in reversed(parts.values()):
@@ -214,6 +234,26 @@ def _round(row: dict[str, Any]) -> str:
     )
 
 
+@contextlib.contextmanager
+def _clusters(root: Path, home: Path, say: Callable[[str], None]) -> Iterator[Sequence[str]]:
+    """The clusters that CLUSTERS asks for, and what hands in tasks for them; simulated ones are a service."""
+    kind = os.environ.get("CLUSTERS") or "simulated"
+    if kind == "simulated":
+        yield ()
+        return
+    if kind != "slurm":
+        raise SettingsError(f"CLUSTERS={kind}: expected simulated, or slurm for two Slurm clusters on this machine")
+    from flows import own_clusters  # the zoo's models are not needed otherwise
+
+    say("starting two Slurm clusters …")
+    workspace.make_home(root, home)
+    with OwnSlurm(home / "slurm", own_clusters.OWN) as slurm:
+        workspace.set_params(home, own_clusters.sections(home, slurm), "Its clusters are Slurm's, on this machine")
+        for name in slurm.clusters:
+            say(f"cluster {name}: SLURM_CONF={slurm.conf(name)}")
+        yield "flows.zoo_tasks", "--first-runs", "16"
+
+
 def main() -> None:
     """Run the platform of MFCP_HOME until Ctrl-C (`make platform`)."""
     root, home = Path.cwd(), home_folder()
@@ -225,13 +265,13 @@ def main() -> None:
     say(f"the platform's folder is {home}")
     prepare_ahead()
     news = News(open_store(home)) if home.exists() else None
-    with platform(root, home, port, mlflow_port, say) as (parts, section):
+    with _clusters(root, home, say) as feeder, platform(root, home, port, mlflow_port, say, feeder) as (parts, section):
         store = open_store(home)
         news = news or News(store)
         say(f"Prefect: http://{service.HOST}:{port}   MLflow: http://{service.HOST}:{mlflow_port}   (Ctrl-C ends all)")
         with client(home, port) as found:
             every = section.every_s.model_dump()
-            for name in ("ingest", "match", "monitor"):
+            for name in ("ingest", "match", "monitor", "run"):
                 schedule(found, name, every[name])
             run_now(found, "ingest")
             waiting, deciding = True, not store.champions().empty

@@ -68,8 +68,24 @@ def make_home(checkout: Path, home: Path) -> None:
             cache = Path(checkout, dvc(checkout, "cache", "dir").splitlines()[-1]).resolve()
             (clone / ".dvc" / "config.local").write_text(f"[cache]\n    dir = {cache}\n")
             params = clone / "params.yaml"
-            params.write_text(_of_platform(params.read_text(encoding="utf-8")), encoding="utf-8")
+            params.write_text(_with_sections(params.read_text(encoding="utf-8"), PARAMS), encoding="utf-8")
             git(clone, "commit", "--quiet", "--message", "The platform's log is its input", "--", "params.yaml")
+
+
+def set_params(home: Path, sections: dict[str, dict[str, Any]], why: str) -> None:
+    """Say something else in sections of the platform's params.yaml, as a commit of `repo`; nothing where it is so.
+
+    Raises:
+        MfcpError: no platform there, or a section that is not in block style.
+    """
+    repo = repo_of(home)
+    with only_one(repo, LOCK_WAIT_S):
+        params = repo / "params.yaml"
+        before = params.read_text(encoding="utf-8")
+        after = _with_sections(before, sections)
+        if yaml.safe_load(after) != yaml.safe_load(before):
+            params.write_text(after, encoding="utf-8")
+            git(repo, "commit", "--quiet", "--message", why, "--", "params.yaml")
 
 
 def read_log(home: Path, wait_s: float) -> Tables:
@@ -211,10 +227,10 @@ def _free(root: Path) -> None:
             time.sleep(0.1)
 
 
-def _of_platform(text: str) -> str:
-    """params.yaml with what `PARAMS` says, other sections to the letter."""
+def _with_sections(text: str, sections: dict[str, dict[str, Any]]) -> str:
+    """params.yaml with what these sections say, other ones to the letter."""
     given = yaml.safe_load(text) or {}
-    for name, own in PARAMS.items():
+    for name, own in sections.items():
         given[name] = {**(given.get(name) or {}), **own}
         lines = yaml.safe_dump({name: given[name]}, sort_keys=False, default_flow_style=None) + "\n"
         text, there = re.subn(rf"(?ms)^{name}:.*?(?=^\S|\Z)", lines, text, count=1)

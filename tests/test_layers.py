@@ -71,7 +71,18 @@ DOORS = {
     "mlflow": {"src/mfcp/tracking.py"},
     "great_expectations": {"src/mfcp/data/log/expectations.py"},
     "prefect": {
-        f"flows/{name}.py" for name in ("ingest", "late", "loop", "match", "monitor", "pipeline", "promote", "retrain")
+        f"flows/{name}.py"
+        for name in (
+            "ingest",
+            "late",
+            "loop",
+            "match",
+            "monitor",
+            "pipeline",
+            "promote",
+            "retrain",
+            "run",
+        )
     },
     "sqlalchemy": {f"src/mfcp/platform/state/{name}.py" for name in ("attempts", "database", "schema", "store")},
     "fastapi": {"src/mfcp/platform/service/api.py"},

@@ -46,8 +46,8 @@ def test_jobs_wait_for_release_and_for_a_slot(local, tmp_path):
 def test_cancelled_jobs_do_not_start_and_those_that_run_end(local):
     batch = Batch("mfcp-1-2", ["sleep 66"] * 3, JobLimits(90.0))
     local.release([local.submit(batch)])
-    until(lambda: sum(one.begin is not None for one in local.watch(batch.keys).values()) == 2, 10)
+    until(lambda: sum(one.begin is not None for one in local.watch(batch.keys).values()) == 2, "what was asked for", 10)
     assert local.cancel(dict.fromkeys(batch.keys, ())) == ["mfcp-1-2.2"]
-    until(lambda: [one.stage for one in local.watch(batch.keys).values()] == ["over"] * 3, 10)
+    until(lambda: [one.stage for one in local.watch(batch.keys).values()] == ["over"] * 3, "what was asked for", 10)
     seen = local.watch(batch.keys)
     assert [seen[key].end and seen[key].end["ended_by"] for key in batch.keys] == ["stopped", "stopped", None]

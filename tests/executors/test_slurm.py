@@ -57,13 +57,13 @@ def test_a_batch_is_held_released_and_accounted_for(alpha):
     assert [seen[key].stage for key in [*batch.keys, "mfcp-none.0"]] == ["held"] * 3 + ["unknown"]
     assert {seen[key].jobs for key in batch.keys} == {(job,)}
     alpha.release([job])
-    until(lambda: all(one.begin for one in alpha.watch(batch.keys).values()), 30)
+    until(lambda: all(one.begin for one in alpha.watch(batch.keys).values()), "what was asked for", 30)
     assert alpha.cancel({"mfcp-t1-1.2": (job,)}) == []
-    until(lambda: all(one.stage == "over" for one in alpha.watch(batch.keys).values()), 30)
+    until(lambda: all(one.stage == "over" for one in alpha.watch(batch.keys).values()), "what was asked for", 30)
     seen = alpha.watch(batch.keys)
     assert [seen[key].end.get("exit_code") for key in batch.keys[:2]] == [0, 3]
     assert seen["mfcp-t1-1.2"].end["ended_by"] in ("stopped", "terminated")
-    until(lambda: len(alpha.collect(batch.keys, time.time() - 60)) == 3, 30)
+    until(lambda: len(alpha.collect(batch.keys, time.time() - 60)) == 3, "what was asked for", 30)
     books = alpha.collect(batch.keys, time.time() - 60)
     assert [books[key].status for key in batch.keys] == ["succeeded", "failed", "cancelled"]
 
@@ -80,7 +80,7 @@ def test_what_never_runs_is_refused_and_a_controller_that_is_away_is_unreachable
         )
     endless = alpha.submit(batch := Batch("mfcp-t2-4", ["true"], JobLimits(1e7)))
     alpha.release([endless])
-    until(lambda: alpha.watch(batch.keys)["mfcp-t2-4.0"].why == "pending: PartitionTimeLimit", 30)
+    until(lambda: alpha.watch(batch.keys)["mfcp-t2-4.0"].why == "pending: PartitionTimeLimit", "what was asked for", 30)
     assert alpha.watch(batch.keys)["mfcp-t2-4.0"].stage == "over"
     assert alpha.cancel({"mfcp-t2-4.0": (endless,)}) == ["mfcp-t2-4.0"]
     slurm.kill("slurmctld-beta")
@@ -105,4 +105,4 @@ def test_a_drained_cluster_and_the_jobs_of_others_are_seen(slurm, alpha):
         assert "new cooling" in health.why
     finally:
         slurm.run("alpha", "scontrol", "update", "nodename=alpha1", "state=resume")
-    until(lambda: alpha.health().up and not alpha.health().others_s, 30)
+    until(lambda: alpha.health().up and not alpha.health().others_s, "what was asked for", 30)

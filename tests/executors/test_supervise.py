@@ -97,7 +97,7 @@ def test_limits_hold_and_are_told_apart(spool, command, limits, why):
 def test_a_request_and_a_signal_end_it(spool):
     place(spool, "sleep 61", "sleep 61")
     first, second = start(spool, 0), start(spool, 1)
-    until(lambda: len(supervise.receipts(spool, ["b.0", "b.1"])) == 2, 10)
+    until(lambda: len(supervise.receipts(spool, ["b.0", "b.1"])) == 2, "what was asked for", 10)
     assert supervise.fence(spool, ["b.0"]) == []
     second.terminate()
     assert (first.wait(20), second.wait(20)) == (1, 1)
@@ -108,23 +108,23 @@ def test_a_request_and_a_signal_end_it(spool):
 def test_nothing_outlives_a_supervisor_that_is_killed(spool):
     place(spool, "sleep 62 & sleep 62")
     job = start(spool)
-    until(lambda: len(alive("sleep\x0062")) == 2, 10)
+    until(lambda: len(alive("sleep\x0062")) == 2, "what was asked for", 10)
     job.kill()
     job.wait()
-    until(lambda: not alive("sleep\x0062"), 10)
+    until(lambda: not alive("sleep\x0062"), "what was asked for", 10)
     assert end_of(spool) is None
 
 
 def test_what_a_command_leaves_behind_ends_with_it(spool):
     place(spool, "sleep 63 & exit 0")
     assert start(spool).wait(20) == 0
-    until(lambda: not alive("sleep\x0063"), 10)
+    until(lambda: not alive("sleep\x0063"), "what was asked for", 10)
 
 
 def test_it_shows_that_it_lives(spool):
     place(spool, "sleep 2.5")
     job = start(spool)
-    until(lambda: supervise.receipts(spool, ["b.0"]), 10)
+    until(lambda: supervise.receipts(spool, ["b.0"]), "what was asked for", 10)
     time.sleep(1.8)
     assert supervise.receipts(spool, ["b.0"])["b.0"]["silent_s"] < 1.5
     assert job.wait(20) == 0
@@ -136,7 +136,7 @@ def test_it_shows_that_it_lives(spool):
 def test_a_command_whose_supervisor_cannot_show_that_it_lives_is_ended(spool):
     place(spool, "sleep 64")
     job = start(spool)
-    until(lambda: alive("sleep\x0064"), 10)
+    until(lambda: alive("sleep\x0064"), "what was asked for", 10)
     (spool / "claims" / "b.0").unlink()  # as where a shared folder is gone
     begin = time.monotonic()
     until(lambda: not alive("sleep\x0064"), supervise.LEASE_S)
@@ -147,7 +147,7 @@ def test_a_command_whose_supervisor_cannot_show_that_it_lives_is_ended(spool):
 def test_a_suspended_one_ends_when_it_wakes_after_it_was_given_up(spool):
     place(spool, "sleep 65")
     job = start(spool)
-    until(lambda: alive("sleep\x0065"), 10)
+    until(lambda: alive("sleep\x0065"), "what was asked for", 10)
     job.send_signal(signal.SIGSTOP)
     supervise.fence(spool, ["b.0"])
     time.sleep(0.5)

@@ -39,6 +39,7 @@ class Simulated(Executor):
     """
 
     name: ClassVar[str] = "simulated"
+    outlives: ClassVar[float] = 0.2
     folder: str = Field(min_length=1, description="folder for the state")
     slots: int = Field(1, ge=1, description="jobs that run at once")
     speed: float = Field(1.0, gt=0, description="seconds there for one here")

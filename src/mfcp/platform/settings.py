@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.platform.deciding.rounds import MatchSettings
 from mfcp.platform.releases.monitoring import MonitorSettings
 from mfcp.platform.releases.promotion import PromoteSettings
+from mfcp.platform.running.job_settings import ClusterSettings, JobSettings
 from mfcp.platform.simulation.world import SimulatorSettings
 
 
@@ -18,6 +21,7 @@ class Every(BaseModel):
     ingest: float = Field(600.0, ge=0)
     monitor: float = Field(3600.0, ge=0)
     retrain: float = Field(86400.0, ge=0)
+    run: float = Field(0.0, ge=0, description="for real clusters: 60, say; each run stays until the next")
 
 
 class PlatformSettings(BaseModel):
@@ -28,6 +32,10 @@ class PlatformSettings(BaseModel):
     match: MatchSettings = MatchSettings()
     promote: PromoteSettings = PromoteSettings()
     monitor: MonitorSettings = MonitorSettings()
+    clusters: Mapping[str, ClusterSettings] = Field(
+        {}, description="cluster_id → what runs its tasks; docs/clusters.md"
+    )
+    run: JobSettings = JobSettings()
     simulator: SimulatorSettings = Field(
         SimulatorSettings(), description="what `make platform` feeds the platform with"
     )

@@ -39,7 +39,7 @@ def test_what_may_still_run_or_start_is_never_over(facts, account, asked):
     seen = facts.seen
     if verdict.act != "over":
         return
-    claimed = seen.begin is not None and bool(seen.begin.get("fenced"))
+    claimed = seen.begin is not None and bool(seen.begin.get("fenced")) and seen.stage not in ("held", "waiting")
     silent = seen.begin is not None and seen.silent_s > LEASE_S and seen.stage in ("over", "unknown")
     assert seen.end is not None or claimed or (silent and facts.fenced_s is not None and facts.fenced_s > LEASE_S)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -40,7 +41,19 @@ def add_parser(commands: Any) -> None:
         "--tasks", type=Path, required=True, metavar="PATH",
         help="table tasks (.csv, .jsonl, .parquet), or a folder with it and the graphs: nodes, edges",
     )  # fmt: skip
+    for name, kind, what in (
+        ("seconds", float, "wall clock of a run at most"), ("memory-gib", float, "memory of a run at most"),
+        ("cpus", int, "that a run gets"), ("gpus", int, "that a run gets"),
+    ):  # fmt: skip
+        submit.add_argument(f"--{name}", type=kind, metavar="N", help=f"on real clusters: {what} (platform.run)")
     submit.set_defaults(run=_submit)
+    cancel = own.add_parser("cancel", help="take tasks out of the queue, or end their jobs on real clusters")
+    cancel.add_argument("tasks", nargs="+", metavar="TASK", help="ids")
+    cancel.set_defaults(run=_cancel)
+    attempts = own.add_parser("attempts", help="runs of tasks on real clusters: where, under which job, how they ended")
+    attempts.add_argument("--task", action="append", metavar="TASK", help="this task alone; may be given several times")
+    attempts.add_argument("--json", action="store_true", help="everything as JSON")
+    attempts.set_defaults(run=_attempts)
     promote = own.add_parser("promote", help="let a release decide from now on, without a comparison")
     promote.add_argument("version", metavar="VERSION", help="as shown by status")
     promote.set_defaults(run=_promote)
@@ -75,6 +88,8 @@ def _status(options: argparse.Namespace) -> None:
         f"{counts['rounds']} rounds, {counts['set_aside']} set aside; offline: "
         f"{', '.join(sorted(store.offline())) or 'no cluster'}"
     )
+    for told in _real_clusters(store):
+        console.print(told)
     console.print(_rounds(store, options.wide))
     for line in _changes(store):
         console.print(line, highlight=False)
@@ -82,6 +97,55 @@ def _status(options: argparse.Namespace) -> None:
         console.print(table)
     why = f"; the oldest since {_when(late['at'][0])}, {late['error'][0] or 'not tried yet'}" if len(late) else ""
     console.print(f"metrics and events that wait for MLflow: {counts['outbox']}{why}", highlight=False)
+
+
+def _real_clusters(store: Store) -> list[Table | str]:
+    """How real clusters are and what runs there; nothing where there is none."""
+    from mfcp.platform.state.attempts import Attempts
+
+    attempts = Attempts(store)
+    known, busy = attempts.health(), Counter(row["cluster_id"] for row in attempts.open())
+    if not known:
+        return []
+    rows = [
+        [row["cluster_id"], "up" if row["up"] else "away", busy[row["cluster_id"]],
+         _number(row["backlog_s"], ".0f"), _when(row["at"])[5:], row["why"] or ""]
+        for row in known
+    ]  # fmt: skip
+    return [_table("real clusters", ("cluster", "state", "attempts", "backlog [s]", "asked, UTC", "why"), rows)]
+
+
+def _attempts(options: argparse.Namespace) -> None:
+    import json
+
+    from rich.console import Console
+
+    from mfcp.platform.state.attempts import Attempts
+
+    store, _ = _open(options)
+    rows = Attempts(store).of(options.task)
+    if options.json:
+        print(json.dumps(rows))
+        return
+    cells = [
+        [row["task_id"], row["number"], row["cluster_id"], row["job"] or "-", row["status"] or row["state"],
+         _number((row["receipt"] or {}).get("wall_s"), ".1f"), row["why"] or ""]
+        for row in rows
+    ]  # fmt: skip
+    Console().print(_table("attempts", ("task", "number", "cluster", "job", "status", "took [s]", "why"), cells))
+
+
+def _cancel(options: argparse.Namespace) -> None:
+    from mfcp.platform.state.attempts import Attempts
+
+    store, _ = _open(options)
+    waiting = set(store.pending()["tasks"]["task_id"]) & set(options.tasks)
+    store.set_aside(dict.fromkeys(waiting, "cancelled"))
+    known = set(store.tables(options.tasks)["tasks"]["task_id"])
+    if unknown := sorted(set(options.tasks) - known):
+        raise DataError(f"{', '.join(unknown)}: no such task here; see `mfcp platform attempts`")
+    asked = Attempts(store).cancel(sorted(known - waiting))
+    print(f"{len(waiting)} taken out of the queue; {asked} asked to end where they run")
 
 
 def _rounds(store: Store, wide: bool) -> Table:
@@ -178,9 +242,22 @@ def _submit(options: argparse.Namespace) -> None:
 
     store, _ = _open(options)
     tables = with_zoo_models(read_new_tasks(options.tasks))
-    new = store.submit(tables)
+    new = store.submit(tables, limits=_limits(options))
     known = len(tables["tasks"]) - new
     print(f"{new} tasks submitted, {known} known already; {store.counts()['queue']} pending")
+
+
+def _limits(options: argparse.Namespace) -> dict[str, float]:
+    """What the options say of the runs of these tasks."""
+    given = {name: getattr(options, name) for name in ("seconds", "cpus", "gpus")}
+    given["memory_bytes"] = None if options.memory_gib is None else int(options.memory_gib * 2**30)
+    told = {name: value for name, value in given.items() if value is not None}
+    for name, value in told.items():
+        if not (0 if name == "gpus" else 1e-9) <= value < 1e16:
+            raise SettingsError(
+                f"--{name.replace('memory_bytes', 'memory-gib')}: expected a number above 0, got {value:g}"
+            )
+    return told
 
 
 def _promote(options: argparse.Namespace) -> None:

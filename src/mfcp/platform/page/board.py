@@ -258,7 +258,8 @@ class Board:
         tables = self.store.tables(list(planned["task_id"]))
         gamma = None if pd.isna(row["gamma"]) else float(row["gamma"])
         observed = self._observed(release, tables, row["data"].get("observed", []))
-        belief = under(release.predict(tables, observed), release.cluster_id, gamma, {})
+        waits = row["data"].get("backlog", {})
+        belief = under(release.predict(tables, observed), release.cluster_id, gamma, waits)
         place = {name: i for i, name in enumerate(release.cluster_id)}
         names = tuple(tables["tasks"]["task_id"].astype(str))
         where = dict(zip(planned["task_id"], planned["cluster_id"], strict=True))

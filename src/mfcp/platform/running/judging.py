@@ -71,6 +71,8 @@ def judge(facts: Facts, account: Account | None = None, *, asked: bool = False) 
     if seen.end is not None:
         return _received(facts, seen.end, account, asked=asked)
     if seen.begin is not None and seen.begin.get("fenced"):
+        if seen.stage in ("held", "waiting"):  # its cluster was not reached when it was to be taken out of the queue
+            return Judgement("fence")
         why = "cancelled before it began" if facts.cancelled else facts.told or "never began"
         status: Status = "cancelled" if facts.cancelled else "lost"
         return Judgement("over", status, why)

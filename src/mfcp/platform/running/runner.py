@@ -50,9 +50,21 @@ class Step:
     silent: dict[str, str] = field(default_factory=dict)
 
     @property
+    def news(self) -> bool:
+        """Something has happened."""
+        return bool(self.planned or self.handed or self.begun or self.over or self.delivered)
+
+    def add(self, later: Step) -> None:
+        """Count what a later step did as well."""
+        for name in ("planned", "handed", "begun", "over", "delivered"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        self.ended += later.ended
+        self.open, self.silent = later.open, later.silent
+
+    @property
     def idle(self) -> bool:
         """Nothing has happened, and nothing runs."""
-        return not (self.planned or self.handed or self.over or self.delivered or self.open)
+        return not (self.news or self.open)
 
     def __str__(self) -> str:
         ended = ", ".join(f"{count} {status}" for status, count in sorted(self.ended.items()))
@@ -82,6 +94,7 @@ class Runner:
         self.attempts = Attempts(store)
         self.name = self.attempts.identity()
         self._unknown: dict[str, float] = {}  # key → since when its scheduler has not known it
+        self._refused: dict[str, float] = {}  # batch → since when its cluster has not taken it
         self._looked: dict[str, float] = {}  # cluster → when its health was asked for
         self._others: dict[str, float] = {}
         self._delivered = self._forgot = time.monotonic()
@@ -104,6 +117,28 @@ class Runner:
             done.delivered = deliver_runs(self.home, self.store, self.clusters)
             self._delivered = time.monotonic()
         return done
+
+    def plan(self, pairs: Sequence[tuple[str, str]]) -> int:
+        """Attempts of tasks on clusters of one's choice, beside what is assigned; how many are new.
+
+        Args:
+            pairs: task and cluster; the tasks are known and no round has assigned them.
+
+        Raises:
+            SettingsError: there is no command for a task.
+        """
+        tasks = self.store.tables(sorted({task for task, _ in pairs}))["tasks"].astype(object)
+        known = {
+            str(row["task_id"]): {str(name): value for name, value in row.items() if value == value}
+            for row in tasks.to_dict("records")
+        }
+        number, limits, rows = Counter[str](), self._limits(None), []
+        for task, cluster in pairs:
+            number[task] += 1
+            row = {"task_id": task, "cluster_id": cluster, "number": number[task], "seconds": None}
+            row |= {"command": self._command(known[task], cluster, number[task], limits), "limits": vars(limits)}
+            rows.append({"state": "planned", "status": None, "why": None, **row})
+        return self.attempts.plan(rows)
 
     def _plan(self) -> int:
         """First attempts of what is assigned."""
@@ -174,6 +209,8 @@ class Runner:
                         Batch(batch, [one["command"] for one in whole], JobLimits(**own[0]["limits"]))
                     )
                 except RefusedError as error:
+                    if time.monotonic() - self._refused.setdefault(batch, time.monotonic()) < executor.outlives:
+                        continue  # nodes may just come or go
                     judgement = Judgement("over", "failed", f"refused: {error}")
                     done.over += sum(self._finish(row, judgement, {}, done) for row in own)
                     continue
