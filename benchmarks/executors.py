@@ -2,10 +2,12 @@
 
     python benchmarks/executors.py chaos [--seeds 0,1,2,3,4] [--tasks 20] [--naive]
     python benchmarks/executors.py speed
+    python benchmarks/executors.py loop [--rounds 7] [--keep DIR]
 
 `chaos` kills every part of Slurm and, before and after each thing that it does, the platform's own process, and checks
 that every task ends once or is reported; with `--naive` a plain executor runs under the same faults, and must fail.
 `speed` takes from a round's commit to its jobs running, a thousand tasks handed in, and ten thousand watched.
+`loop` runs training steps of the zoo on two unlike clusters and prints what releases make of them, as they learn.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 from executors_chaos import PARTS, POINTS, Chaos, Outcome
+from executors_loop import loop
 from executors_speed import speed
 
 from mfcp.errors import guarded
@@ -59,11 +62,15 @@ def chaos(seeds: list[int], tasks: int, *, naive: bool) -> int:
 def main() -> int:
     """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("chaos", "speed"))
+    parser.add_argument("what", choices=("chaos", "speed", "loop"))
     parser.add_argument("--seeds", default="0,1,2,3,4", help="of chaos")
     parser.add_argument("--tasks", type=int, default=20, help="of each seed")
     parser.add_argument("--naive", action="store_true", help="a plain executor in place of the platform's")
+    parser.add_argument("--rounds", type=int, default=7, help="of loop")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="of loop: where its runs are left, or were before")
     options = parser.parse_args()
+    if options.what == "loop":
+        return loop(options.rounds, 0, options.keep)
     if options.what == "speed":
         return speed()
     return chaos([int(seed) for seed in options.seeds.split(",")], options.tasks, naive=options.naive)

@@ -455,7 +455,7 @@ class Chaos:
             if row["status"] == "succeeded" and not begins[row["task_id"], row["number"]]:
                 findings.append(f"{row['task_id']} attempt {row['number']} succeeded and never began")
             if row["state"] == "over" and row["status"] != "succeeded" and not row["why"]:
-                findings.append(f"{row['task_id']} attempt {row['number']} has no reason")
+                findings.append(f"{row['task_id']} attempt {row['number']} has no reason: {row}")
             if row["state"] == "over" and row["begun_at"] is not None and not row["delivered"]:
                 findings.append(f"{row['task_id']} attempt {row['number']} was not delivered")
         for task, how in self.home.expected.items():

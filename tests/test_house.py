@@ -25,7 +25,6 @@ UNMIRRORED: dict[str, str] = {
     "emulator/architectures.py": "emulator/test_zoo.py: parameters and FLOPs of every variant",
     "platform/service/desk.py": "platform/service/test_api.py asks it everything, test_remote.py from afar",
     "platform/service/protocol.py": "limits and types; platform/service/test_api.py",
-    "commands/init.py": "walk/test_walk.py begins with it",
     "commands/reading.py": "commands/test_check.py and walk/test_walk.py read logs with it, test_extensions.py files",
     "evaluation/benchmark.py": "commands/test_benchmark.py runs it",
     "matching/large/annealing.py": "matching/large/test_plan_search.py: its plans against enumeration",

@@ -18,6 +18,10 @@ def add_parser(commands: Any) -> None:
         "README that says what each column holds. Replace the examples by what you have measured.",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="made if missing; must not hold these tables yet")
+    parser.add_argument(
+        "--source", metavar="SPEC",
+        help="fill them from what a site has: '{kind: sacct, path: jobs.psv}'; also mlflow, kineto (docs/clusters.md)",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
@@ -28,6 +32,9 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.files import output_folder, replacing
 
     folder: Path = options.folder
+    if options.source is not None:
+        _from_source(folder, options.source)
+        return
     texts = {}
     for name, row in EXAMPLE.items():
         columns = [column.name for column in SCHEMA[name].columns]
@@ -49,6 +56,30 @@ def run(options: argparse.Namespace) -> None:
         f"{folder}: tasks.csv, clusters.csv, runs.csv and README.md. Replace the example rows by your own, then "
         f"`mfcp check {folder}`"
     )
+
+
+def _from_source(folder: Path, text: str) -> None:
+    """Tables of a source in a new folder."""
+    from tempfile import TemporaryDirectory
+
+    from mfcp.border.bounds import Limits
+    from mfcp.border.yaml_text import parse_yaml
+    from mfcp.data.sources import Source, kineto, mlflow_csv, sacct
+    from mfcp.errors import SettingsError
+    from mfcp.files import replacing_folder
+
+    try:
+        source = Source.parse(parse_yaml(text, "--source", Limits()))
+        if not isinstance(source, kineto.Kineto | mlflow_csv.MlflowCsv | sacct.Sacct):
+            raise SettingsError(f"kind '{source.name}': expected kineto, mlflow or sacct")
+    except (DataError, SettingsError) as error:
+        raise SettingsError(f"--source: {error}") from None
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: is there already; name a new folder")
+    with TemporaryDirectory() as scratch, replacing_folder(folder) as made:
+        rows = source.write(0, made, Path(scratch))
+    told = ", ".join(f"{name}: {count} rows" for name, count in rows.items())
+    print(f"{folder}: {told}. Next, `mfcp check {folder}`")
 
 
 def _holds(path: Path, text: str) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
+from attempts_by_hand import CERTAIN, PREDICTED
 from platform_log import small_log
 
 from mfcp.cli import main
@@ -15,6 +17,8 @@ from mfcp.commands.operating.platform import _changes
 from mfcp.data.log.tables import write_tables
 from mfcp.platform.deciding.rounds import MatchSettings, match_round
 from mfcp.platform.releases.models import Models
+from mfcp.platform.running.job_settings import ClusterSettings, JobSettings
+from mfcp.platform.running.runner import Runner
 from mfcp.platform.state.store import Note, Store
 
 
@@ -134,3 +138,53 @@ def _changes_of(rounds: list[tuple[int, str, float]], columns: dict[str, object]
             return pd.DataFrame(rows[::-1])
 
     return _changes(Rounds())  # type: ignore[arg-type]
+
+
+def test_runs_on_real_clusters_by_hand(
+    home: Path, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Limits, cancellation, attempts, and a plan as jobs."""
+    cluster = {"executor": {"kind": "simulated", "folder": str(tmp_path / "x")}, "command": "take {batch_size}"}
+    (home / "repo").mkdir()
+    settings = {"platform": {"clusters": {"x": cluster}, "run": {"command": "echo {model}"}}}
+    (home / "repo" / "params.yaml").write_text(yaml.safe_dump(settings))
+    tasks = pd.DataFrame({"task_id": ["a", "b", "c"], "model": ["vit"] * 3, "batch_size": [3, 4, 5]})
+    tasks.to_csv(tmp_path / "new.csv", index=False)
+    assert mfcp("--home", home, "submit", "--tasks", tmp_path / "new.csv", "--seconds", 90, "--memory-gib", 2) == 0
+    assert store.limits(["a"]) == {"a": {"seconds": 90.0, "memory_bytes": 2 << 30}}
+    assert mfcp("--home", home, "submit", "--tasks", tmp_path / "new.csv", "--cpus", 0) == 2
+    assert "--cpus: expected a number above 0, got 0" in capsys.readouterr().err
+
+    assert mfcp("--home", home, "cancel", "c") == 0
+    assert "1 taken out of the queue; 0 asked to end" in capsys.readouterr().out
+    plan = pd.DataFrame([{"task_id": "a", "cluster_id": "x", **PREDICTED, **CERTAIN}]).assign(reliability=0.9)
+    number = store.assign({"version": "v", "tasks": 2}, pd.concat([plan, plan.assign(task_id="b", cluster_id="y")]))
+    Runner(home, store, {"x": ClusterSettings(**cluster)}, JobSettings()).step()
+    assert mfcp("--home", home, "attempts", "--task", "a", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["task_id"], row["cluster_id"], row["state"], row["command"]) == ("a", "x", "handed", "take 3")
+    assert mfcp("--home", home, "attempts") == 0
+    assert "handed" in capsys.readouterr().out
+    assert mfcp("--home", home, "status") == 0
+    assert "real clusters" in capsys.readouterr().out
+    assert mfcp("--home", home, "cancel", "a") == 0
+    assert "0 taken out of the queue; 1 asked to end" in capsys.readouterr().out
+    assert mfcp("--home", home, "cancel", "nobody") == 2
+    assert "nobody: no such task here" in capsys.readouterr().err
+
+    for form, options in (("slurm", ()), ("kubernetes", ("--image", "i"))):
+        out = tmp_path / form
+        assert mfcp("--home", home, "assignments", "--round", number, "--as", form, "--out", out, *options) == 0
+        assert f"2 tasks of round {number}" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "slurm").iterdir()) == ["x-0.sh", "y-0.sh"]
+    assert "take 3" in (tmp_path / "slurm" / "x-0.sh").read_text()
+    jobs = list(yaml.safe_load_all((tmp_path / "kubernetes" / "jobs.yaml").read_text()))
+    assert [job["spec"]["activeDeadlineSeconds"] for job in jobs] == [90, 90]
+    for options, message in (
+        (("--as", "slurm", "--round", number), "needs --round ID and --out DIR"),
+        (("--as", "kubernetes", "--round", number, "--out", tmp_path / "n"), "needs --image"),
+        (("--as", "slurm", "--round", number, "--out", tmp_path / "slurm"), "is there already"),
+        (("--as", "slurm", "--round", 99, "--out", tmp_path / "n"), "round 99: not known"),
+    ):
+        assert mfcp("--home", home, "assignments", *options) == 2
+        assert message in capsys.readouterr().err

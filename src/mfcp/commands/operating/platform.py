@@ -62,6 +62,9 @@ def add_parser(commands: Any) -> None:
     assignments = own.add_parser("assignments", help="which task goes to which cluster")
     assignments.add_argument("--round", type=int, metavar="ID", help="default: all rounds")
     assignments.add_argument("--out", type=Path, metavar="FILE", help=".csv or .json (default: JSON to the terminal)")
+    assignments.add_argument("--as", dest="form", choices=("slurm", "kubernetes"),
+                             help="as jobs in the folder --out: sbatch scripts, or manifests for Kueue")  # fmt: skip
+    assignments.add_argument("--image", metavar="IMAGE", help="of the jobs of Kubernetes")
     assignments.set_defaults(run=_assignments)
 
 
@@ -290,9 +293,52 @@ def _origins(store: Store) -> pd.DataFrame:
     )
 
 
+def _as_jobs(options: argparse.Namespace) -> None:
+    """A round as scripts or manifests: what runs its tasks is what platform.run and platform.clusters say."""
+    import yaml
+
+    from mfcp.executors.base import JobLimits
+    from mfcp.files import replacing_folder
+    from mfcp.platform.running.exporting import PlannedTask, kubernetes_jobs, sbatch_scripts
+    from mfcp.platform.running.job_settings import command_of, rows_of
+    from mfcp.platform.state.home import home_folder, settings
+
+    if options.round is None or options.out is None:
+        raise SettingsError(f"--as {options.form}: needs --round ID and --out DIR, a new folder")
+    if options.form == "kubernetes" and not options.image:
+        raise SettingsError("--as kubernetes: needs --image IMAGE, in which the tasks run")
+    if options.out.exists():
+        raise SettingsError(f"--out {options.out}: is there already; name a new folder")
+    store, _ = _open(options)
+    section = settings(home_folder(options.home)).section("platform")
+    found = store.assignments(round_id=options.round)
+    if found.empty:
+        raise DataError(f"round {options.round}: not known here; see `mfcp platform status`")
+    names = [str(name) for name in found["task_id"]]
+    known, own = rows_of(store.tables(names)), store.limits(names)
+    plan = []
+    for name, cluster in zip(names, found["cluster_id"], strict=True):
+        limits = JobLimits(**section.run.limits | own.get(name, {}))
+        template = section.clusters[cluster].command if cluster in section.clusters else ""
+        command = command_of(template or section.run.command, known[name], cluster, 1, limits)
+        plan.append(PlannedTask(name, cluster, command, limits))
+    if options.form == "slurm":
+        files = sbatch_scripts(plan, f"round-{options.round}")
+    else:
+        jobs = kubernetes_jobs(plan, options.image)
+        files = {"jobs.yaml": yaml.safe_dump_all(jobs, sort_keys=False)}
+    with replacing_folder(options.out) as folder:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    print(f"{len(plan)} tasks of round {options.round} → {', '.join(str(options.out / name) for name in files)}")
+
+
 def _assignments(options: argparse.Namespace) -> None:
     from mfcp.files import replacing
 
+    if options.form is not None:
+        _as_jobs(options)
+        return
     if options.out is not None and options.out.suffix not in (".csv", ".json"):
         raise SettingsError(f"--out {options.out}: expected a name that ends in .csv or .json")
     store, _ = _open(options)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from string import Formatter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from mfcp.data.log.schema import CLUSTERS, TASKS
 from mfcp.errors import SettingsError
 from mfcp.executors.base import Executor, JobLimits, Status, import_executors
+
+if TYPE_CHECKING:
+    from mfcp.data.log.tables import Tables
 
 NAMES = (*(column.name for column in TASKS.columns), "cluster_id", "attempt", "seconds", "cpus", "gpus")
 """What a command may name in braces."""
@@ -50,6 +53,11 @@ class JobSettings(BaseModel):
         check_command(value)
         return value
 
+    @property
+    def limits(self) -> dict[str, Any]:
+        """Fields of `JobLimits`."""
+        return {name: getattr(self, name) for name in ("seconds", "memory_bytes", "cpus", "gpus")}
+
 
 class ClusterSettings(BaseModel):
     """One real cluster of a platform."""
@@ -79,6 +87,12 @@ class ClusterSettings(BaseModel):
         if unknown := set(value) - known:
             raise ValueError(f"{sorted(unknown)}: no columns of table clusters; these are {sorted(known)}")
         return value
+
+
+def rows_of(tables: Tables) -> dict[str, dict[str, Any]]:
+    """Task → what is known of it."""
+    rows = tables["tasks"].astype(object).to_dict("records")
+    return {str(row["task_id"]): {str(k): v for k, v in row.items() if v == v} for row in rows}
 
 
 def check_command(command: str) -> None:

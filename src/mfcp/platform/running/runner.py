@@ -18,7 +18,7 @@ from typing import Any
 from mfcp.errors import SettingsError
 from mfcp.executors.base import Account, Batch, Executor, JobLimits, JobSeen, RefusedError, UnreachableError
 from mfcp.executors.supervise import key_of
-from mfcp.platform.running.job_settings import ClusterSettings, JobSettings, command_of
+from mfcp.platform.running.job_settings import ClusterSettings, JobSettings, command_of, rows_of
 from mfcp.platform.running.judging import Facts, Judgement, judge
 from mfcp.platform.running.returning import deliver_runs
 from mfcp.platform.state.attempts import Attempts
@@ -44,7 +44,7 @@ class Step:
     handed: int = 0
     begun: int = 0
     over: int = 0
-    ended: Counter[str] = field(default_factory=Counter)
+    ended: dict[str, int] = field(default_factory=dict)
     delivered: int = 0
     open: int = 0
     silent: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,8 @@ class Step:
         """Count what a later step did as well."""
         for name in ("planned", "handed", "begun", "over", "delivered"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
-        self.ended += later.ended
+        for status, count in later.ended.items():
+            self.ended[status] = self.ended.get(status, 0) + count
         self.open, self.silent = later.open, later.silent
 
     @property
@@ -127,11 +128,7 @@ class Runner:
         Raises:
             SettingsError: there is no command for a task.
         """
-        tasks = self.store.tables(sorted({task for task, _ in pairs}))["tasks"].astype(object)
-        known = {
-            str(row["task_id"]): {str(name): value for name, value in row.items() if value == value}
-            for row in tasks.to_dict("records")
-        }
+        known = rows_of(self.store.tables(sorted({task for task, _ in pairs})))
         number, limits, rows = Counter[str](), self._limits(None), []
         for task, cluster in pairs:
             number[task] += 1
@@ -155,8 +152,7 @@ class Runner:
         return self.attempts.plan(rows) if rows else 0
 
     def _limits(self, own: Mapping[str, Any] | None) -> JobLimits:
-        names = ("seconds", "memory_bytes", "cpus", "gpus")
-        return JobLimits(**{name: getattr(self.settings, name) for name in names} | dict(own or {}))
+        return JobLimits(**self.settings.limits | dict(own or {}))
 
     def _command(self, row: Mapping[str, Any], cluster: str, number: int, limits: JobLimits) -> str:
         template = self.clusters[cluster].command or self.settings.command
@@ -281,7 +277,7 @@ class Runner:
         end = {"status": judgement.status, "why": judgement.why, "receipt": dict(receipt)}
         if not self.attempts.finish(row["id"], end, again):
             return False
-        done.ended[judgement.status] += 1
+        done.ended[judgement.status] = done.ended.get(judgement.status, 0) + 1
         return True
 
     def _again(self, row: Mapping[str, Any], judgement: Judgement) -> dict[str, Any] | None:
@@ -297,10 +293,9 @@ class Runner:
             return None
         cluster = self._elsewhere([one["cluster_id"] for one in before])
         number, limits = row["number"] + 1, JobLimits(**row["limits"])
-        (task,) = self.store.tables([row["task_id"]])["tasks"].astype(object).to_dict("records") or [{}]
-        known = {str(name): value for name, value in task.items() if value == value}
+        task = rows_of(self.store.tables([row["task_id"]]))[row["task_id"]]
         try:
-            command = self._command(known, cluster, number, limits)
+            command = self._command(task, cluster, number, limits)
         except SettingsError:
             return None
         return {

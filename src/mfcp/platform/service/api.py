@@ -148,6 +148,7 @@ def create_app(
     app = FastAPIOffline(title="mfcp", lifespan=life)
     for name in NAMES:
         app.add_api_route(f"/v1/{name}", line.route(name), methods=["POST"])
+    app.add_api_route("/v1/skypilot", line.route("skypilot"), methods=["POST"])  # a form of SkyPilot's, not of ours
 
     @app.get("/health")
     async def health() -> Response:

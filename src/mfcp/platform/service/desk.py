@@ -14,6 +14,7 @@ from mfcp.errors import MfcpError
 from mfcp.platform.service.answers import Answers, Asked, asked_models, status_of
 from mfcp.platform.service.champion import Champion
 from mfcp.platform.service.protocol import Answer, ServeSettings
+from mfcp.platform.service.skypilot import ordered
 
 LOG = logging.getLogger("mfcp.serve")
 _SHOWN = 10  # problems of a request
@@ -30,7 +31,7 @@ class Desk:
 
     def __init__(self, champion: Champion, settings: ServeSettings, *, token: bool = False) -> None:
         self.champion, self.token, self._shown = champion, token, ""
-        answers = Answers(champion, time_limit=settings.time_limit)
+        self._answers = answers = Answers(champion, time_limit=settings.time_limit)
         self.models = asked_models(settings.tasks, settings.operators)
         works = (answers.predict, answers.match, answers.explain)
         self._works: dict[str, tuple[type[Asked], Callable[[Any], bytes]]] = {
@@ -50,15 +51,22 @@ class Desk:
             _freeze()
 
     def answer(self, name: str, body: bytes, request: str) -> Answer:
-        """See `Answering`.
+        """See `Answering`; what SkyPilot's own users have to mend has the status by which it tells them.
 
         Args:
-            name: predict, match or explain.
+            name: predict, match or explain, or skypilot.
             body: JSON.
             request: its id, for the log.
         """
-        model, work = self._works[name]
+        told = self._answer(name, body, request)
+        mistaken = name == "skypilot" and 400 <= told.status < 500
+        return Answer(400, told.content) if mistaken else told
+
+    def _answer(self, name: str, body: bytes, request: str) -> Answer:
         try:
+            if name == "skypilot":
+                return Answer(200, ordered(body, self._answers, self.models[2]))
+            model, work = self._works[name]
             asked = model.model_validate_json(body)
             return Answer(200, work(asked), len(asked.tasks) if name == "match" else 0)
         except ValidationError as error:

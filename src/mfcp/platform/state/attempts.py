@@ -87,7 +87,7 @@ class Attempts:
 
         def work(connection: sa.Connection) -> None:
             for number, why in reasons.items():
-                own = (attempts.c.id == number) & attempts.c.fenced_at.is_(None)
+                own = (attempts.c.id == number) & attempts.c.fenced_at.is_(None) & (attempts.c.state != "over")
                 connection.execute(sa.update(attempts).where(own).values(fenced_at=time.time(), why=why or None))
 
         self._database.write(work)

@@ -125,6 +125,12 @@ class Store:
         query = (sa.select(graphs).where(graphs.c.graph_id.in_(part)) for part in _parts(sorted(graph_ids)))
         return unpack([row for rows in self._database.read(*query) for row in rows])
 
+    def limits(self, task_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Limits of runs that were given with these tasks; others are left out."""
+        query = sa.select(allowances)
+        found = self._database.read(*(query.where(allowances.c.task_id.in_(part)) for part in _parts(task_ids)))
+        return {row["task_id"]: dict(row["content"]) for rows in found for row in rows}
+
     def counts(self) -> dict[str, int]:
         """How many tasks, assignments and rounds; tasks in the queue and set aside; notes that wait in the outbox."""
         tables = {table.name: sa.select(sa.func.count().label("n")).select_from(table) for table in _COUNTED}

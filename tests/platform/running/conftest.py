@@ -1,0 +1,3 @@
+"""Slurm clusters of the tests' own."""
+
+from slurm_here import slurm  # noqa: F401
