@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from running import Prefect
+from slurm_here import slurm  # noqa: F401
 
 from flows import service
 

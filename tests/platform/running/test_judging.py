@@ -56,13 +56,20 @@ def test_nothing_is_released_that_began_or_is_cancelled(facts, account):
 def test_an_attempt_never_waits_for_good(facts):
     """With every clock run out and accounting asked, all that is not alive gets an end, or is made to have one."""
     seen = facts.seen
-    if seen.stage in ("held", "waiting", "running") and not (facts.cancelled and facts.fenced_s is None):
+    lives = seen.stage in ("held", "waiting", "running")
+    if lives and not facts.cancelled:
         return
     late = Facts(
         JobSeen(seen.stage, seen.jobs, seen.begin, seen.end, None if seen.silent_s is None else 1e6),
         1e6, None if facts.fenced_s is None else 1e6, facts.cancelled, 10.0,
     )  # fmt: skip
-    if seen.stage in ("over", "unknown"):
+    if (
+        seen.end is not None
+        or not lives
+        or seen.begin is None
+        or not seen.begin.get("fenced")
+        or seen.stage != "running"
+    ):
         assert judge(late, None, asked=True).act in ("fence", "over")
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from mfcp.executors.base import Account, JobSeen, Status
 from mfcp.executors.supervise import LEASE_S
 
+AGAIN_S = 2.0  # before somebody who was told to end is told so again
 MEMORY_SIGNS = ("out of memory", "outofmemory", "memoryerror", "cannot allocate memory", "bad_alloc")
 
 
@@ -77,13 +78,14 @@ def judge(facts: Facts, account: Account | None = None, *, asked: bool = False) 
         status: Status = "cancelled" if facts.cancelled else "lost"
         return Judgement("over", status, why)
     lives = seen.stage in ("held", "waiting", "running")
-    if facts.cancelled and facts.fenced_s is None:
+    # Again while it lives: what was to end it may not have arrived.
+    if facts.cancelled and (facts.fenced_s is None or (lives and facts.fenced_s > AGAIN_S)):
         return Judgement("fence")
     if seen.begin is None:
         if seen.stage == "held":
-            return Judgement("wait" if facts.cancelled else "release")
+            return Judgement("wait" if facts.cancelled else "release")  # what was just told to end is not let start
         gone = seen.stage == "over" or (seen.stage == "unknown" and facts.unknown_s > facts.outlives)
-        again = facts.fenced_s is None or facts.fenced_s > 1
+        again = facts.fenced_s is None or facts.fenced_s > AGAIN_S
         return Judgement("fence", why=seen.why) if gone and again else Judgement("wait")
     silent = seen.silent_s or 0.0
     if lives or silent <= facts.lease_s or (seen.stage == "unknown" and facts.unknown_s <= facts.outlives):

@@ -1,0 +1,97 @@
+"""`make platform CLUSTERS=slurm`: what it says of its clusters, and where it cannot start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flows import loop, own_clusters, workspace
+from flows.slurm import OwnSlurm, missing
+from flows.zoo_tasks import draw
+from mfcp.errors import MfcpError, SettingsError
+from mfcp.platform.running.job_settings import command_of, rows_of
+from mfcp.platform.settings import PlatformSettings
+
+
+def test_clusters_that_are_not_known_are_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLUSTERS", "nomad")
+    with (
+        pytest.raises(SettingsError, match="CLUSTERS=nomad: expected simulated, or slurm"),
+        loop._clusters(tmp_path, tmp_path, print),
+    ):
+        pass
+
+
+def test_without_slurm_the_word_is_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.slurm._PATH", "/nowhere")
+    assert "apt-get install" in missing()
+    with pytest.raises(MfcpError, match=r"Slurm is not installed here .* apt-get install"):
+        OwnSlurm(tmp_path, own_clusters.OWN)
+
+
+@pytest.mark.slurm
+def test_its_sections_are_settings_and_its_tasks_have_commands(slurm, tmp_path):
+    section = PlatformSettings.model_validate(own_clusters.sections(tmp_path, slurm)["platform"])
+    assert set(section.clusters) == {"alpha", "beta"}
+    tables = draw(range(3))
+    assert list(draw(range(1, 2))["tasks"]["task_id"]) == list(tables["tasks"]["task_id"].iloc[1:2])
+    from mfcp.executors.base import JobLimits
+
+    for name, row in rows_of(tables).items():
+        command = command_of(section.clusters["beta"].command, row, "beta", 1, JobLimits(**section.run.limits))
+        assert "ONEDNN_MAX_CPU_ISA=SSE41" in command
+        assert f"--model {row['graph_id']} " in command
+        assert name.startswith("zoo-")
+
+
+def test_settings_of_a_platform_are_changed_by_a_commit(tmp_path):
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    for command in (["init", "-q"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
+        subprocess.run(["git", *command], cwd=repo, check=True)
+    (repo / "params.yaml").write_text("# kept\npool:\n  pools: asis\nplatform: # also\n  every_s: {match: 5}\n")
+    subprocess.run(["git", "add", "."], cwd=repo, check=True)
+    subprocess.run(["git", "commit", "-qm", "x"], cwd=repo, check=True)
+    for _ in range(2):
+        workspace.set_params(tmp_path, {"platform": {"every_s": {"run": 60}}}, "Its clusters")
+    text = (repo / "params.yaml").read_text()
+    assert text.startswith("# kept\n")
+    assert yaml.safe_load(text) == {"pool": {"pools": "asis"}, "platform": {"every_s": {"run": 60}}}
+    log = subprocess.run(["git", "log", "--format=%s"], cwd=repo, check=True, capture_output=True, text=True).stdout
+    assert log.split("\n")[:2] == ["Its clusters", "x"]
+
+
+@pytest.mark.slurm
+@pytest.mark.slow
+def test_first_runs_are_a_log(slurm, tmp_path):
+    """Every task on every cluster, started by the program that a person would start."""
+    home = tmp_path / "home"
+    (home / "repo").mkdir(parents=True)
+    clusters = {
+        name: {"executor": {"kind": "slurm", "folder": str(tmp_path / name), "conf": str(slurm.conf(name))}}
+        for name in ("alpha", "beta")
+    }
+    run = {"command": "echo {model}", "seconds": 30.0, "memory_bytes": 100 << 20, "deliver_s": 0.0}
+    (home / "repo" / "params.yaml").write_text(yaml.safe_dump({"platform": {"clusters": clusters, "run": run}}))
+    (tmp_path / "tasks.csv").write_text("task_id,model\na,one\nb,two\n")
+    program = [sys.executable, "-m", "flows.first_runs", "--home", home, "--tasks", tmp_path / "tasks.csv"]
+    for _ in range(2):  # again changes nothing
+        done = subprocess.run(
+            program, cwd=Path(__file__).parents[2], env=dict(os.environ), capture_output=True, text=True, timeout=200,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    from mfcp.data.log.schema import RUNS
+    from mfcp.data.log.tables import find_table, read_table
+
+    runs = [
+        (row["task_id"], row["cluster_id"], row["status"])
+        for folder in (home / "inbox").iterdir()
+        for row in read_table(find_table(folder, "runs"), RUNS).to_dict("records")
+    ]
+    assert sorted(runs) == [(task, cluster, "succeeded") for task in "ab" for cluster in ("alpha", "beta")]
