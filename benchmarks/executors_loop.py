@@ -47,7 +47,7 @@ def loop(rounds: int, seed: int, keep: Path | None) -> int:
         home.mkdir(parents=True, exist_ok=True)
         with OwnSlurm(root / "slurm", OWN) as slurm:
             section = PlatformSettings.model_validate(sections(root, slurm)["platform"])
-            runs = first_runs(home, tables, section.clusters, section.run, seed=seed)
+            runs = first_runs(home, tables, section.clusters, section.run, seed=seed, say=lambda text: None)
         print(f"{runs} runs on two Slurm clusters in {(time.monotonic() - begin) / 60:.0f} minutes", flush=True)
     log = {**tables, **_delivered(home)}
     try:
@@ -93,23 +93,36 @@ def _tell(log: Tables, rounds: int, root: Path) -> None:
     for rival, words in (("random", "random"), ("fastest", "fastest-first")):
         ratio = np.log(table["ours"] / table[rival]).to_numpy()
         print(f"makespan against {words} nomination: {_interval(ratio, rng)}, paired over {len(table)} rounds")
-    last = order[places[len(table) - 1]] + order[places[len(table) - 2]]
-    unseen = _of(log, last)
-    errors = []
-    for number in (0, len(table) - 2):
-        release = _release(log, order[: places[number].start], root / f"steps-{number}", whole=False)
-        belief = release.predict(unseen)
-        seconds = pd.DataFrame(belief.T[0].T, index=last, columns=list(release.cluster_id))
-        units = unseen["tasks"].set_index("task_id")
-        predicted = seconds.div(units["samples"].astype(float) / units["batch_size"].astype(float), axis=0)
-        errors.append(np.abs(np.log(predicted[list(steps)] / steps.loc[last])).mean(axis=1).to_numpy())
-    before, after = errors
-    print(f"error of step times of {len(last)} tasks that neither has seen: factor {np.exp(before.mean()):.2f} by the "
-          f"first release, {np.exp(after.mean()):.2f} by the last one before them")  # fmt: skip
-    draws = rng.integers(0, len(last), (DRAWS, len(last)))
-    ratio = after[draws].mean(axis=1) / before[draws].mean(axis=1)
-    print(f"mean error of log time, last over first: {after.mean() / before.mean():.2f} "
+    _errors(log, order, places[: len(table)], steps, root, rng)
+
+
+def _errors(
+    log: Tables, order: list[str], places: list[slice], steps: pd.DataFrame, root: Path, rng: np.random.Generator
+) -> None:
+    """How far predicted step times of tasks that were not run yet are off: by the first release, and by the newest."""
+    before, after = [], []
+    first = _release(log, order[: places[0].start], root / "steps-0", whole=False)
+    for number, place in enumerate(places[1:], 1):
+        newest = _release(log, order[: place.start], root / f"steps-{number}", whole=False)
+        for release, errors in ((first, before), (newest, after)):
+            errors += _off(release, _of(log, order[place]), steps.loc[order[place]]).tolist()
+    old, new = np.array(before), np.array(after)
+    print(f"step times of {len(old)} tasks not run yet are off by a factor of {np.exp(old.mean()):.2f} by the first "
+          f"release ({places[0].start} tasks known), {np.exp(new.mean()):.2f} by the newest one before each "
+          f"({places[1].start} to {places[-1].start})")  # fmt: skip
+    draws = rng.integers(0, len(old), (DRAWS, len(old)))
+    ratio = new[draws].mean(axis=1) / old[draws].mean(axis=1)
+    print(f"mean error of log time, newest over first: {new.mean() / old.mean():.2f} "
           f"[{np.quantile(ratio, 0.025):.2f}, {np.quantile(ratio, 0.975):.2f}], paired over tasks")  # fmt: skip
+
+
+def _off(release: Release, tables: Tables, steps: pd.DataFrame) -> Floats:
+    """(n,) mean absolute error of log step time of each task over the clusters."""
+    tasks = tables["tasks"]
+    seconds = pd.DataFrame(release.predict(tables).T[0].T, index=list(steps.index), columns=list(release.cluster_id))
+    count = (tasks["samples"].astype(float) / tasks["batch_size"].astype(float)).to_numpy()
+    off: Floats = np.abs(np.log(seconds[list(steps)].div(count, axis=0) / steps)).mean(axis=1).to_numpy()
+    return off
 
 
 def _interval(values: Floats, rng: np.random.Generator) -> str:

@@ -139,8 +139,14 @@ class Executor(Registered):
         """Let batches start, by ids that `submit` or `watch` has just given."""
 
     @abstractmethod
-    def watch(self, keys: Collection[str]) -> dict[str, JobSeen]:
-        """What is known of every one of these jobs, by one query."""
+    def watch(self, keys: Collection[str], owner: str = "") -> dict[str, JobSeen]:
+        """What is known of every one of these jobs, by one query.
+
+        Args:
+            keys: of jobs.
+            owner: what names of the platform's batches begin with; others of its jobs that the scheduler takes for
+                alive are told as well.
+        """
 
     @abstractmethod
     def cancel(self, jobs: Mapping[str, Collection[str]]) -> list[str]:

@@ -44,7 +44,7 @@ class Local(Executor):
             for batch in jobs:
                 self._mark(batch).touch()
 
-    def watch(self, keys: Collection[str]) -> dict[str, JobSeen]:
+    def watch(self, keys: Collection[str], owner: str = "") -> dict[str, JobSeen]:
         """Receipts of these jobs; what may start is started first."""
         with _reached(self.folder):
             queue = self._queue()

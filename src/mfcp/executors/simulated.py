@@ -67,7 +67,7 @@ class Simulated(Executor):
                 if key.rpartition(".")[0] in jobs:
                     own.setdefault("released", self._now())
 
-    def watch(self, keys: Collection[str]) -> dict[str, JobSeen]:
+    def watch(self, keys: Collection[str], owner: str = "") -> dict[str, JobSeen]:
         """As of now."""
         with self._state() as state:
             times = self._times(state["jobs"])

@@ -91,7 +91,7 @@ class Slurm(Executor):
         for part in _parts(sorted(jobs, key=int)):
             self._run("scontrol", "release", ",".join(part))
 
-    def watch(self, keys: Collection[str]) -> dict[str, JobSeen]:
+    def watch(self, keys: Collection[str], owner: str = "") -> dict[str, JobSeen]:
         """One `squeue` of this user's jobs, and the receipts."""
         found = {key: Watched() for key in keys}
         for line in self._run("squeue", "-h", "-r", "-t", "all", "--me", "-o", "%j|%F|%K|%T|%r").splitlines():
@@ -99,11 +99,13 @@ class Slurm(Executor):
                 continue
             name, array, place, state, reason = line.split("|", 4)
             key = f"{name}.{place}"
+            if owner and name.startswith(owner) and key not in found and _stage(state, reason) != "over":
+                found[key] = Watched()
             if key in found:
                 never = state == "PENDING" and reason in _STUCK
                 stage = "over" if never else _stage(state, reason)
                 found[key].add(array, stage, f"pending: {reason}" if never else "")
-        receipts = self.spool.receipts(keys)
+        receipts = self.spool.receipts(list(found))
         return {key: watched.seen(receipts.get(key)) for key, watched in found.items()}
 
     def cancel(self, jobs: Mapping[str, Collection[str]]) -> list[str]:

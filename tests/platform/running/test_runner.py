@@ -12,7 +12,7 @@ from attempts_by_hand import assign, new_store, runner
 from mfcp.border.json_text import read_json
 from mfcp.data.log.schema import SCHEMA
 from mfcp.data.log.tables import find_table, read_table
-from mfcp.executors.base import UnreachableError
+from mfcp.executors.base import JobSeen, UnreachableError
 from mfcp.executors.simulated import Simulated
 from mfcp.platform.running import runner as runner_module
 from mfcp.platform.state.attempts import Attempts
@@ -166,10 +166,10 @@ def test_a_silent_cluster_goes_offline_and_comes_back(tmp_path, clusters, monkey
     one, whole = runner(home, clusters), Simulated.watch
     away = {"x"}
 
-    def watch(self, keys):
+    def watch(self, keys, owner=""):
         if self.folder[-1] in away:
             raise UnreachableError("no route to host")
-        return whole(self, keys)
+        return whole(self, keys, owner)
 
     monkeypatch.setattr(Simulated, "watch", watch)
     step = one.step()
@@ -186,6 +186,29 @@ def test_a_silent_cluster_goes_offline_and_comes_back(tmp_path, clusters, monkey
     (tmp_path / "y" / "down").write_text("drained: new cooling")
     one.step()
     assert store.offline() == {"y"}
+
+
+def test_jobs_of_attempts_that_are_over_leave_the_queue(tmp_path, clusters, monkeypatch):
+    """A scheduler that lost a step daemon believes them alive, and keeps their places."""
+    home = tmp_path / "home"
+    store = new_store(home)
+    assign(store, {"a": ("x", "take 40")})
+    one, whole, dropped = runner(home, clusters), Simulated.watch, []
+    stale = f"mfcp-{one.name}-99.0"
+
+    def watch(self, keys, owner=""):
+        assert owner == f"mfcp-{one.name}-"
+        return whole(self, keys, owner) | {stale: JobSeen("running", ("7",))}
+
+    monkeypatch.setattr(Simulated, "watch", watch)
+    monkeypatch.setattr(Simulated, "drop", lambda self, jobs: dropped.append(dict(jobs)))
+    monkeypatch.setattr(runner_module, "LEFT_S", 0.2)
+    one.step()
+    one.step()
+    assert dropped == []
+    time.sleep(0.3)
+    one.step()
+    assert dropped == [{stale: ("7",)}]
 
 
 def test_a_queue_is_a_backlog_of_its_cluster(tmp_path, clusters):

@@ -25,6 +25,7 @@ from mfcp.platform.state.attempts import Attempts
 from mfcp.platform.state.store import Store
 
 FORGET_EVERY_S = 3600.0
+LEFT_S = 10.0  # that the job of an attempt that is over may stay in a queue
 _MOST = 20  # attempts of a task, those lost before they began included
 
 
@@ -95,6 +96,7 @@ class Runner:
         self.attempts = Attempts(store)
         self.name = self.attempts.identity()
         self._unknown: dict[str, float] = {}  # key → since when its scheduler has not known it
+        self._left: dict[str, dict[str, float]] = {name: {} for name in self.clusters}
         self._refused: dict[str, float] = {}  # batch → since when its cluster has not taken it
         self._looked: dict[str, float] = {}  # cluster → when its health was asked for
         self._others: dict[str, float] = {}
@@ -168,7 +170,8 @@ class Runner:
         rows = [row for row in rows if row["batch"] is not None or not row["cancelled"]]
         self._intend(rows)
         keys = {_key(row): row for row in rows}
-        seen = executor.watch(keys) if keys else {}
+        seen = executor.watch(keys, f"mfcp-{self.name}-") if keys or self._left[cluster] else {}
+        self._clear(cluster, executor, {key: own for key, own in seen.items() if key not in keys})
         self._health(cluster, executor, rows)
         self._hand(executor, rows, seen, done)
         self._begin(rows, seen, done)
@@ -176,6 +179,14 @@ class Runner:
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
             executor.forget(self.settings.keep_s)
             self._forgot = time.monotonic()
+
+    def _clear(self, cluster: str, executor: Executor, left: Mapping[str, JobSeen]) -> None:
+        """Take jobs of attempts that are over out of a queue: its scheduler may believe them alive and keep places."""
+        now = time.monotonic()
+        since = {key: self._left.get(cluster, {}).get(key, now) for key in left}
+        self._left[cluster] = since
+        if late := {key: left[key].jobs for key in left if now - since[key] > LEFT_S}:
+            executor.drop(late)
 
     def _intend(self, rows: Sequence[dict[str, Any]]) -> None:
         """Names for what is new, those with the same limits together."""
