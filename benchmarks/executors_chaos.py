@@ -41,7 +41,7 @@ from mfcp.platform.state.attempts import Attempts
 from mfcp.platform.state.store import Store
 
 CLUSTERS = ("alpha", "beta")
-LONGEST_S = 420.0  # of a seed
+LONGEST_S = 600.0  # of a seed
 PATIENCE_S = 60.0  # with nodes that come back, at its end
 PARTS = 5
 # What the platform's process does from an assignment to its delivery; it is killed before and after each.
@@ -304,7 +304,7 @@ class Chaos:
                         self.home.assign(self.rng)
                 self._start_driver(armed)
                 pushed = now
-            elif armed and now - since > (30.0 if armed.split(":")[0] in RARE else 20.0):
+            elif armed and now - since > (60.0 if armed.split(":")[0] in RARE else 40.0):
                 armed = ""  # it was not on the way: go on as it is
                 self._stop_driver()
             if armed.split(":")[0] in RARE and now - pushed > 2.0:
