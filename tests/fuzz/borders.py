@@ -79,6 +79,8 @@ def borders(folder: Path) -> dict[str, Border]:
         "settings": Border(0.08, [_own("params.yaml")], _read_settings, value=True),
         "study": Border(0.03, [_own("src/mfcp/paper/study.yaml")], _read_study, value=True),
         "words": Border(0.12, [(k, w.encode()) for k, words in WORDS.items() for w in words], _read_words),
+        "sources": Border(0.05, _sources(), _read_source),
+        "receipts": Border(0.02, RECEIPTS, _read_receipt, value=True),
         **_releases(folder),
         **_onnx(folder),
     }
@@ -115,6 +117,54 @@ def _tables(folder: Path) -> dict[str, Border]:
         "traces": Border(0.12, trace, _read_trace),
         "rates": Border(0.06, RATES, _read_rates),
     }
+
+
+def _sources() -> list[Case]:
+    made = sorted((ROOT / "tests" / "data" / "sources" / "made_here").iterdir())
+    trace = next(path for path in made if path.name == "small-net.json").read_bytes()
+    return [*((path.name, path.read_bytes()) for path in made), ("small-net.json.gz", gzip.compress(trace))]
+
+
+def _read_source(path: Path) -> None:
+    """Accounting, exports and traces, each by its source."""
+    from mfcp.data.sources.kineto import Kineto
+    from mfcp.data.sources.mlflow_csv import MlflowCsv
+    from mfcp.data.sources.sacct import Sacct
+
+    if path.name.startswith("small-net"):
+        Kineto(path=str(path), cluster="c", batch_size=4).read(0)
+    elif path.suffix == ".csv":
+        MlflowCsv(path=str(path), columns={"batch_size": "params.batch_size", "model": "params.model"}).read(0)
+    else:
+        Sacct(path=str(path), cluster="c").read(0)
+
+
+RECEIPTS: list[Case] = [
+    ("end.json", b'{"at": 1.5, "wall_s": 2.5, "exit_code": 0, "signal": null, "ended_by": "", "cpu_s": 1.0, '
+                 b'"peak_bytes": 1000, "report": {"step_time_s": 0.5, "batch_size": 8}, "error": ""}'),
+    ("end.json", b'{"at": 1, "wall_s": 9.0, "exit_code": null, "ended_by": "terminated", "error": "x"}'),
+]  # fmt: skip
+
+
+def _read_receipt(path: Path) -> None:
+    """What a job left, from the shared folder to a row of table runs."""
+    from mfcp.executors.base import JobSeen
+    from mfcp.executors.spool import Spool
+    from mfcp.platform.running.judging import Facts, judge
+    from mfcp.platform.running.returning import runs_of
+
+    folder = path.parent / "spool"
+    for name in ("claims", "ends"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "claims" / "b.0").write_text("{}")
+    shutil.copy(path, folder / "ends" / "b.0")
+    receipt = Spool(str(folder)).receipts(["b.0"])["b.0"]
+    seen = JobSeen("over", ("1",), receipt["begin"], receipt["end"], receipt["silent_s"])
+    judged = judge(Facts(seen), asked=True)
+    assert judged.act == "over"
+    row = {"id": 1, "task_id": "t", "cluster_id": "c", "number": 1, "batch": "b", "place": 0, "begun_at": 1.8e9}
+    end = {"status": judged.status, "why": judged.why, "receipt": {"end": seen.end, "wall_s": judged.wall_s}}
+    runs_of([{**row, **end}], [{**row, **end}])
 
 
 RATES: list[Case] = [

@@ -88,7 +88,7 @@ class Spool:
             key: {
                 "begin": _receipt(own.get("begin")) or {},
                 "end": _receipt(own.get("end")) or (None if own.get("end") is None else {}),
-                "silent_s": _number(own.get("silent_s")) or 0.0,
+                "silent_s": number_of(own.get("silent_s")) or 0.0,
             }
             for key, own in told.items()
             if key in keys and isinstance(own, dict)
@@ -122,7 +122,7 @@ def _receipt(content: Any) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         return None
     known: dict[str, Any] = {name: content[name] for name in _TEXTS if isinstance(content.get(name), str)}
-    known |= {name: number for name in _NUMBERS if (number := _number(content.get(name))) is not None}
+    known |= {name: number for name in _NUMBERS if (number := number_of(content.get(name))) is not None}
     if content.get("fenced") is True:
         known["fenced"] = True
     if isinstance(content.get("report"), dict):
@@ -130,6 +130,11 @@ def _receipt(content: Any) -> dict[str, Any] | None:
     return known
 
 
-def _number(value: Any) -> float | None:
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if plain and math.isfinite(value) else None
+def number_of(value: Any) -> float | None:
+    """A finite number of a receipt; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:  # a whole number of hundreds of digits
+        return None

@@ -19,7 +19,7 @@ def test_a_run_tells_what_its_task_reported():
     assert str(run["started_at"]).startswith("2027-01-15")
 
 
-@pytest.mark.parametrize("value", ["0.25", True, -1.0, 0, 1e300, float("nan"), None, [1]])
+@pytest.mark.parametrize("value", ["0.25", True, -1.0, 0, 1e300, float("nan"), None, [1], 10**400])
 def test_what_is_no_figure_is_left_out(value):
     row = {**ROW, "receipt": {"wall_s": None, "end": {"report": {"step_time_s": value}}}}
     (run,) = runs_of([row], [row]).to_dict("records")

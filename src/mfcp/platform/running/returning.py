@@ -14,6 +14,7 @@ import pandas as pd
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import CLUSTERS, RUNS
 from mfcp.data.log.tables import write_tables
+from mfcp.executors.spool import number_of
 from mfcp.executors.supervise import key_of
 from mfcp.files import replacing_folder
 from mfcp.platform.running.job_settings import ClusterSettings
@@ -81,8 +82,8 @@ def _reported(receipt: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(told, Mapping):
         return found
     for name in REPORTED:
-        column, value = RUNS[name], told.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        column, value = RUNS[name], number_of(told.get(name))
+        if value is None:
             continue
         low, high = column.low or 0.0, column.high or math.inf
         if value > high or value < low or (column.above and value == low):
