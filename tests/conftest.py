@@ -16,8 +16,16 @@ from mfcp.environment import same_instructions, switch_off  # noqa: E402
 switch_off()
 same_instructions()
 
+import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 # The same examples every time: what is red is so because of a change. Others: `pytest --hypothesis-profile=default`.
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of real Slurm clusters share them: one worker has them all."""
+    for item in items:
+        if item.get_closest_marker("slurm") is not None:
+            item.add_marker(pytest.mark.xdist_group("slurm"))
