@@ -211,6 +211,32 @@ def test_jobs_of_attempts_that_are_over_leave_the_queue(tmp_path, clusters, monk
     assert dropped == [{stale: ("7",)}]
 
 
+def test_what_runs_goes_on_while_its_cluster_takes_nothing(tmp_path, clusters, monkeypatch):
+    """One that is drained answers, lets its jobs end, and refuses new ones for now."""
+    home = tmp_path / "home"
+    store = new_store(home)
+    assign(store, {"a": ("x", "take 4")})
+    one = runner(home, clusters)
+    one.step()
+    assign(store, {"b": ("x", "take 1")})
+    whole = Simulated.submit
+
+    def drained(self, batch):
+        raise UnreachableError("drained")
+
+    monkeypatch.setattr(Simulated, "submit", drained)
+    monkeypatch.setattr(Simulated, "outlives", 0.0)
+    ends = []
+    for _ in range(20):
+        ends.append(one.step().over)
+        time.sleep(0.02)
+    assert sum(ends) == 1
+    assert [row["state"] for row in Attempts(store).of(["b"])] == ["planned"]  # it waits, and is not given up
+    monkeypatch.setattr(Simulated, "submit", whole)
+    until_done(lambda: runner(home, clusters))
+    assert [row["status"] for row in Attempts(store).of()] == ["succeeded", "succeeded"]
+
+
 def test_a_queue_is_a_backlog_of_its_cluster(tmp_path, clusters):
     home = tmp_path / "home"
     store = new_store(home)

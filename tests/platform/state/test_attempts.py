@@ -40,8 +40,8 @@ def test_an_attempt_is_planned_named_handed_in_begun_and_ended_once(attempts):
     assert [row["task_id"] for row in rows] == ["a", "b"]
     assert (new, attempts.plan(rows), attempts.assigned(["x"])) == (2, 0, [])
     first, second = (row["id"] for row in attempts.open())
-    attempts.intend([first, second], "mfcp-1")
-    attempts.intend([second, first], "mfcp-2")  # somebody else was first
+    assert attempts.intend([first, second], "mfcp-1")
+    assert not attempts.intend([second, first], "mfcp-2")  # somebody else was first
     assert [(row["batch"], row["place"]) for row in attempts.of_batch("mfcp-1")] == [("mfcp-1", 0), ("mfcp-1", 1)]
     attempts.hand("mfcp-1", "7")
     attempts.begin({first: 5.0})

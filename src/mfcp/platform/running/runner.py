@@ -99,7 +99,6 @@ class Runner:
         self._left: dict[str, dict[str, float]] = {name: {} for name in self.clusters}
         self._refused: dict[str, float] = {}  # batch → since when its cluster has not taken it
         self._looked: dict[str, float] = {}  # cluster → when its health was asked for
-        self._others: dict[str, float] = {}
         self._delivered = self._forgot = time.monotonic()
 
     def step(self) -> Step:
@@ -167,15 +166,15 @@ class Runner:
                 done.over += self._finish(
                     row, Judgement("over", "cancelled", "cancelled before it was handed in"), {}, done
                 )
-        rows = [row for row in rows if row["batch"] is not None or not row["cancelled"]]
-        self._intend(rows)
+        self._intend([row for row in rows if row["batch"] is None and not row["cancelled"]])
+        rows = [row for row in rows if row["batch"] is not None]
         keys = {_key(row): row for row in rows}
         seen = executor.watch(keys, f"mfcp-{self.name}-") if keys or self._left[cluster] else {}
         self._clear(cluster, executor, {key: own for key, own in seen.items() if key not in keys})
         self._health(cluster, executor, rows)
-        self._hand(executor, rows, seen, done)
         self._begin(rows, seen, done)
         self._advance(executor, keys, seen, done)
+        self._hand(executor, rows, seen, done)  # last: a cluster that is drained takes nothing, and what runs goes on
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
             executor.forget(self.settings.keep_s)
             self._forgot = time.monotonic()
@@ -188,13 +187,13 @@ class Runner:
         if late := {key: left[key].jobs for key in left if now - since[key] > LEFT_S}:
             executor.drop(late)
 
-    def _intend(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Names for what is new, those with the same limits together."""
-        new = [row for row in rows if row["batch"] is None]
+    def _intend(self, new: Sequence[dict[str, Any]]) -> None:
+        """Names for what is new, those with the same limits together; what another runner has named waits a step."""
         for _, alike in groupby(sorted(new, key=lambda row: (repr(row["limits"]), row["id"])), _limits_of):
             for part in _parts(list(alike), self.settings.array):
                 batch = f"mfcp-{self.name}-{part[0]['id']}"
-                self.attempts.intend([row["id"] for row in part], batch)
+                if not self.attempts.intend([row["id"] for row in part], batch):
+                    continue
                 for place, row in enumerate(part):
                     row["batch"], row["place"] = batch, place
 
@@ -202,7 +201,7 @@ class Runner:
         self, executor: Executor, rows: Sequence[dict[str, Any]], seen: Mapping[str, JobSeen], done: Step
     ) -> None:
         """What is planned: found again by its name, else handed in; recorded, then released."""
-        planned = [row for row in rows if row["state"] == "planned"]
+        planned = [row for row in rows if row["state"] == "planned" and not row["cancelled"]]
         for batch, alike in groupby(sorted(planned, key=lambda row: (row["batch"], row["place"])), _batch_of):
             own = list(alike)
             jobs = [job for row in own for job in seen[_key(row)].jobs]
@@ -240,7 +239,8 @@ class Runner:
         self, executor: Executor, rows: Mapping[str, dict[str, Any]], seen: Mapping[str, JobSeen], done: Step
     ) -> None:
         """What each attempt needs, by what is known of it now."""
-        judgements = {key: judge(self._facts(executor, row, seen[key])) for key, row in rows.items()}
+        known = {key: row for key, row in rows.items() if not _waits_for_us(row, seen[key])}
+        judgements = {key: judge(self._facts(executor, row, seen[key])) for key, row in known.items()}
         ask = [key for key, judgement in judgements.items() if judgement.act == "ask"]
         if ask:
             accounts = executor.collect(ask, min(rows[key]["planned_at"] for key in ask))
@@ -327,6 +327,11 @@ class Runner:
         self._looked[cluster] = now
         busy = sum(_left(row) for row in rows) / self.clusters[cluster].slots + told.others_s
         self.attempts.report(cluster, up=told.up, why=told.why, backlog_s=busy)
+
+
+def _waits_for_us(row: Mapping[str, Any], seen: JobSeen) -> bool:
+    """Not handed in yet, as far as anybody knows."""
+    return row["state"] == "planned" and seen.stage == "unknown" and seen.begin is None and not row["cancelled"]
 
 
 def _doubles(row: Mapping[str, Any], seen: JobSeen) -> list[str]:

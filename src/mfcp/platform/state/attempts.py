@@ -55,15 +55,19 @@ class Attempts:
         told = [{"state": "planned", "planned_at": time.time(), "delivered": False, **finite(row)} for row in rows]
         return self._database.write(lambda c: self._database.insert_absent(c, attempts, told))
 
-    def intend(self, ids: Sequence[int], batch: str) -> None:
-        """Say as which batch attempts are about to be handed in, before they are."""
+    def intend(self, ids: Sequence[int], batch: str) -> bool:
+        """Say as which batch attempts are about to be handed in, before they are; False where one has another name."""
 
-        def work(connection: sa.Connection) -> None:
+        def work(connection: sa.Connection) -> bool:
+            named = sa.select(attempts.c.id).where(attempts.c.id.in_(list(ids)) & attempts.c.batch.is_not(None))
+            if connection.scalar(named.limit(1)) is not None:
+                return False
             for place, number in enumerate(ids):
-                own = (attempts.c.id == number) & attempts.c.batch.is_(None)
+                own = attempts.c.id == number
                 connection.execute(sa.update(attempts).where(own).values(batch=batch, place=place))
+            return True
 
-        self._database.write(work)
+        return self._database.write(work)
 
     def hand(self, batch: str, job: str) -> None:
         """Record the id that a batch got."""
