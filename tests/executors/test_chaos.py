@@ -21,7 +21,7 @@ def chaos(*options: str, timeout: float) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *options], capture_output=True, text=True, timeout=timeout, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_task_ends_once_whatever_is_killed() -> None:
     done = chaos("--seeds", "4", "--tasks", "8", timeout=560)
     assert done.returncode == 0, done.stdout + done.stderr
