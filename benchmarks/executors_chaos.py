@@ -277,7 +277,9 @@ class Chaos:
                 begin = time.monotonic()
                 self._play(begin)
                 self.outcome.took_s = time.monotonic() - begin
+                jobs = self._settled()
                 self._stop_driver()
+                self.outcome.findings += [f"left in the queue: {job}" for job in jobs]
                 self._check()
             finally:
                 self._stop_driver()
@@ -431,13 +433,18 @@ class Chaos:
                 findings.append(f"{task} was lost")
         if not self.naive:
             self._check_table(begins)
-        deadline = time.monotonic() + PATIENCE_S  # a node that was away tells late that a job is over
-        while (jobs := self._left()) and time.monotonic() < deadline:
-            self._operate()
-            time.sleep(1.0)
-        findings += [f"left in the queue: {job}" for job in jobs]
         if left := list(running(str(self.home.folder))):
             findings.append(f"processes are left: {left}")
+
+    def _settled(self) -> list[str]:
+        """Jobs that stay in queues; a node that was away tells late that one is over."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (jobs := self._left()) and time.monotonic() < deadline:
+            if self.driver is not None and self.driver.poll() is not None:
+                self._start_driver("")
+            self._operate()
+            time.sleep(1.0)
+        return jobs
 
     def _left(self) -> list[str]:
         """The platform's jobs that are not over."""

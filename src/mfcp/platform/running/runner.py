@@ -169,7 +169,9 @@ class Runner:
         self._intend([row for row in rows if row["batch"] is None and not row["cancelled"]])
         rows = [row for row in rows if row["batch"] is not None]
         keys = {_key(row): row for row in rows}
-        seen = executor.watch(keys, f"mfcp-{self.name}-") if keys or self._left[cluster] else {}
+        # Also where nothing is open: a controller that starts again may bring back jobs that were given up.
+        look = keys or self._left[cluster] or self._due(cluster)
+        seen = executor.watch(keys, f"mfcp-{self.name}-") if look else {}
         self._clear(cluster, executor, {key: own for key, own in seen.items() if key not in keys})
         self._health(cluster, executor, rows)
         self._begin(rows, seen, done)
@@ -319,12 +321,16 @@ class Runner:
         count, away, busy = Counter(tried), self.store.offline(), self.store.backlogs()
         return min(self.clusters, key=lambda name: (name in away, count[name], busy.get(name, 0.0), name))
 
+    def _due(self, cluster: str) -> bool:
+        """Whether it is time for another look at a cluster itself."""
+        looked = self._looked.get(cluster)
+        return looked is None or time.monotonic() - looked >= self.settings.health_s
+
     def _health(self, cluster: str, executor: Executor, rows: Sequence[Mapping[str, Any]]) -> None:
-        now = time.monotonic()
-        if cluster in self._looked and now - self._looked[cluster] < self.settings.health_s:
+        if not self._due(cluster):
             return
         told = executor.health()
-        self._looked[cluster] = now
+        self._looked[cluster] = time.monotonic()
         busy = sum(_left(row) for row in rows) / self.clusters[cluster].slots + told.others_s
         self.attempts.report(cluster, up=told.up, why=told.why, backlog_s=busy)
 
