@@ -15,6 +15,7 @@ from running import until
 
 from mfcp.executors import supervise
 
+NAP = f"60.{os.getpid()}"  # of this process alone: others run the same tests
 PROGRAM = [sys.executable, "-I", "-S", supervise.__file__]
 
 
@@ -80,10 +81,11 @@ def test_an_attempt_that_was_given_up_never_starts(spool):
 @pytest.mark.parametrize(
     ("command", "limits", "why"),
     [
-        ("sleep 60", {"seconds": 0.5}, "time"),
-        ("trap '' TERM; sleep 60 & wait; sleep 60", {"seconds": 0.5}, "time"),
+        (f"sleep {NAP}", {"seconds": 0.5}, "time"),
+        (f"trap '' TERM; sleep {NAP} & wait; sleep {NAP}", {"seconds": 0.5}, "time"),
         ("python3 -c 'x = bytearray(300 << 20); import time; time.sleep(60)'", {"memory_bytes": 100 << 20}, "memory"),
     ],
+    ids=("long", "deaf", "large"),
 )
 def test_limits_hold_and_are_told_apart(spool, command, limits, why):
     place(spool, command, **limits)
@@ -91,34 +93,34 @@ def test_limits_hold_and_are_told_apart(spool, command, limits, why):
     assert start(spool).wait(20) == 1
     assert time.monotonic() - begin < 8
     assert end_of(spool)["ended_by"] == why
-    assert not alive("sleep\x0060")
+    assert not alive(f"sleep\x00{NAP}")
 
 
 def test_a_request_and_a_signal_end_it(spool):
-    place(spool, "sleep 61", "sleep 61")
+    place(spool, f"sleep {NAP}", f"sleep {NAP}")
     first, second = start(spool, 0), start(spool, 1)
     until(lambda: len(supervise.receipts(spool, ["b.0", "b.1"])) == 2, "what was asked for", 10)
     assert supervise.fence(spool, ["b.0"]) == []
     second.terminate()
     assert (first.wait(20), second.wait(20)) == (1, 1)
     assert [end_of(spool, number)["ended_by"] for number in range(2)] == ["stopped", "terminated"]
-    assert not alive("sleep\x0061")
+    assert not alive(f"sleep\x00{NAP}")
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed(spool):
-    place(spool, "sleep 62 & sleep 62")
+    place(spool, f"sleep {NAP} & sleep {NAP}")
     job = start(spool)
-    until(lambda: len(alive("sleep\x0062")) == 2, "what was asked for", 10)
+    until(lambda: len(alive(f"sleep\x00{NAP}")) == 2, "what was asked for", 10)
     job.kill()
     job.wait()
-    until(lambda: not alive("sleep\x0062"), "what was asked for", 10)
+    until(lambda: not alive(f"sleep\x00{NAP}"), "what was asked for", 10)
     assert end_of(spool) is None
 
 
 def test_what_a_command_leaves_behind_ends_with_it(spool):
-    place(spool, "sleep 63 & exit 0")
+    place(spool, f"sleep {NAP} & exit 0")
     assert start(spool).wait(20) == 0
-    until(lambda: not alive("sleep\x0063"), "what was asked for", 10)
+    until(lambda: not alive(f"sleep\x00{NAP}"), "what was asked for", 10)
 
 
 def test_it_shows_that_it_lives(spool):
@@ -134,26 +136,26 @@ def test_it_shows_that_it_lives(spool):
 
 @pytest.mark.slow
 def test_a_command_whose_supervisor_cannot_show_that_it_lives_is_ended(spool):
-    place(spool, "sleep 64")
+    place(spool, f"sleep {NAP}")
     job = start(spool)
-    until(lambda: alive("sleep\x0064"), "what was asked for", 10)
+    until(lambda: alive(f"sleep\x00{NAP}"), "what was asked for", 10)
     (spool / "claims" / "b.0").unlink()  # as where a shared folder is gone
     begin = time.monotonic()
-    until(lambda: not alive("sleep\x0064"), supervise.LEASE_S)
+    until(lambda: not alive(f"sleep\x00{NAP}"), supervise.LEASE_S)
     assert time.monotonic() - begin < supervise.LEASE_S
     assert job.wait(20) == 1
 
 
 def test_a_suspended_one_ends_when_it_wakes_after_it_was_given_up(spool):
-    place(spool, "sleep 65")
+    place(spool, f"sleep {NAP}")
     job = start(spool)
-    until(lambda: alive("sleep\x0065"), "what was asked for", 10)
+    until(lambda: alive(f"sleep\x00{NAP}"), "what was asked for", 10)
     job.send_signal(signal.SIGSTOP)
     supervise.fence(spool, ["b.0"])
     time.sleep(0.5)
     job.send_signal(signal.SIGCONT)
     assert job.wait(20) == 1
-    assert not alive("sleep\x0065")
+    assert not alive(f"sleep\x00{NAP}")
 
 
 def test_reports_that_are_none_are_left_out(spool):
