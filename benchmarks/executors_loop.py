@@ -46,7 +46,7 @@ def loop(rounds: int, seed: int, keep: Path | None) -> int:
     if not (home / "inbox").is_dir():
         home.mkdir(parents=True, exist_ok=True)
         with OwnSlurm(root / "slurm", OWN) as slurm:
-            section = PlatformSettings.model_validate(sections(root, slurm)["platform"])
+            section = PlatformSettings.model_validate(sections(slurm)["platform"])
             runs = first_runs(home, tables, section.clusters, section.run, seed=seed, say=lambda text: None)
         print(f"{runs} runs on two Slurm clusters in {(time.monotonic() - begin) / 60:.0f} minutes", flush=True)
     log = {**tables, **_delivered(home)}

@@ -42,7 +42,12 @@ def first_runs(
         each: clusters of each task, drawn; 0 for all.
         seed: of what is drawn.
         say: called with a line for the user now and then.
+
+    Raises:
+        SettingsError: fewer clusters than `each`, or no command for a task.
     """
+    if not 0 <= each <= len(clusters):
+        raise SettingsError(f"--each {each}: expected 0 for all, or 1 to {len(clusters)} of {', '.join(clusters)}")
     (home / "first").mkdir(parents=True, exist_ok=True)
     store = Store(f"sqlite:///{home / 'first' / 'platform.db'}")
     store.submit(tables)

@@ -248,7 +248,7 @@ def _clusters(root: Path, home: Path, say: Callable[[str], None]) -> Iterator[Se
     say("starting two Slurm clusters …")
     workspace.make_home(root, home)
     with OwnSlurm(home / "slurm", own_clusters.OWN) as slurm:
-        workspace.set_params(home, own_clusters.sections(home, slurm), "Its clusters are Slurm's, on this machine")
+        workspace.set_params(home, own_clusters.sections(slurm), "Its clusters are Slurm's, on this machine")
         for name in slurm.clusters:
             say(f"cluster {name}: SLURM_CONF={slurm.conf(name)}")
         yield "flows.zoo_tasks", "--first-runs", "8", "--every", "30"

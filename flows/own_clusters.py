@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 from flows.slurm import OwnCluster, OwnSlurm
@@ -19,13 +18,8 @@ SLOWER = {"beta": "ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default "}
 EVERY_S = {"match": 20, "ingest": 20, "monitor": 120, "retrain": 120, "run": 60}
 
 
-def sections(home: Path, slurm: OwnSlurm) -> dict[str, dict[str, Any]]:
-    """What section platform says of them.
-
-    Args:
-        home: the platform's folder; receipts are in its `slurm`.
-        slurm: the clusters.
-    """
+def sections(slurm: OwnSlurm) -> dict[str, dict[str, Any]]:
+    """What section platform says of them; receipts are in their folder."""
     command = COMMAND.format(python=shlex.quote(sys.executable).replace("{", "{{").replace("}", "}}"))
     clusters = {
         name: {

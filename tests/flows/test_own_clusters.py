@@ -36,7 +36,7 @@ def test_without_slurm_the_word_is_what_to_install(tmp_path, monkeypatch):
 
 @pytest.mark.slurm
 def test_its_sections_are_settings_and_its_tasks_have_commands(slurm, tmp_path):
-    section = PlatformSettings.model_validate(own_clusters.sections(tmp_path, slurm)["platform"])
+    section = PlatformSettings.model_validate(own_clusters.sections(slurm)["platform"])
     assert set(section.clusters) == {"alpha", "beta"}
     tables = draw(range(3))
     assert list(draw(range(1, 2))["tasks"]["task_id"]) == list(tables["tasks"]["task_id"].iloc[1:2])
@@ -86,6 +86,11 @@ def test_first_runs_are_a_log(slurm, tmp_path):
             check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
+    program += ["--each", "3"]
+    root = Path(__file__).parents[2]
+    wrong = subprocess.run(program, cwd=root, capture_output=True, text=True, timeout=100, check=False)
+    assert wrong.returncode
+    assert wrong.stderr.endswith("--each 3: expected 0 for all, or 1 to 2 of alpha, beta\n")
     from mfcp.data.log.schema import RUNS
     from mfcp.data.log.tables import find_table, read_table
 
