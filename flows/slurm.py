@@ -278,7 +278,7 @@ class OwnSlurm:
 
     def _spawn(self, name: str) -> None:
         kind, _, which = name.partition("-")
-        cluster = next((own for own in self.clusters if which == own or which[: len(own)] == own), "")
+        cluster = next((own for own in self.clusters if which.startswith(own)), "")
         commands: dict[str, Callable[[], list[str]]] = {
             "munged": self._munged,
             "mariadbd": self._mariadbd,

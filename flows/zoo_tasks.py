@@ -9,6 +9,7 @@ import argparse
 import random
 import sys
 import time
+from functools import cache
 
 import pandas as pd
 
@@ -27,6 +28,7 @@ LEAST, LARGEST = 3e8, 4e9  # FLOP of one sample's forward pass: a step takes a c
 BUDGET = 8e10  # FLOP of a task's forward passes, about: some ten seconds
 
 
+@cache
 def small_models() -> list[zoo.Variant]:
     """Models whose steps a core does in less than a second or two, in order of their names."""
     families = [variant for variant in zoo.variants() if variant.family.name in FAMILIES]

@@ -85,9 +85,9 @@ def run(folder: Path, batch: str, place: int) -> int:
         return CLAIMED
     report = folder / "output" / f"{key}.report"
     child = _Child(job["command"], folder / "output" / key, {"MFCP_REPORT": str(report), "MFCP_KEY": key})
-    kills = _kernel_kills()
+    kills = kernel_kills()
     why = _watch(child, folder, key, job.get("seconds"), job.get("memory_bytes"))
-    if not why and (child.signal == "SIGKILL" or child.exit_code == 128 + signal.SIGKILL) and _kernel_kills() > kills:
+    if not why and (child.signal == "SIGKILL" or child.exit_code == 128 + signal.SIGKILL) and kernel_kills() > kills:
         why = "memory"
     end: dict[str, Any] = {
         "at": time.time(),
@@ -222,7 +222,7 @@ def _watch(child: _Child, folder: Path, key: str, seconds: float | None, memory:
     return why
 
 
-def _kernel_kills() -> int:
+def kernel_kills() -> int:
     """How often this machine's kernel has killed for want of memory; 0 where it does not tell."""
     try:
         lines = Path("/proc/vmstat").read_text().split("\n")

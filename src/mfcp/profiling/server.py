@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from mfcp.errors import MfcpError
+from mfcp.executors.out_of_memory import tells_memory
+from mfcp.executors.supervise import kernel_kills
 from mfcp.profiling import work
 
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "not enough memory")
 _POLL_S = 0.2  # a child that left its pipe to processes of its own is still seen to end
 _KILL_ON_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -43,7 +44,7 @@ def main() -> None:
 def _forked(request: dict[str, Any], nowhere: int) -> dict[str, Any]:
     """What became of a job: `result` or `error`, `signal`, `exit_code`, `timed_out`, and what it took."""
     read, write = os.pipe()
-    kills = _kernel_kills()
+    kills = kernel_kills()
     with tempfile.TemporaryFile() as messages:
         started = time.monotonic()
         server = os.getpid()
@@ -60,7 +61,7 @@ def _forked(request: dict[str, Any], nowhere: int) -> dict[str, Any]:
         said = messages.read()[-4000:].decode(errors="replace")
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     reply: dict[str, Any] = json.loads(content) if content.endswith(b"\n") else {}
-    out_of_memory = (number == signal.SIGKILL and _kernel_kills() > kills) or (number and _tells_memory(said))
+    out_of_memory = (number == signal.SIGKILL and kernel_kills() > kills) or (number and tells_memory(said))
     return {
         "out_of_memory": bool(out_of_memory) and not timed_out,
         "signal": None if number is None or timed_out else signal.Signals(number).name,
@@ -129,7 +130,7 @@ def _reply(request: dict[str, Any]) -> dict[str, Any]:
         return {
             "error": f"{name}: {reason}" if reason else name,
             "message": str(error) if isinstance(error, MfcpError) else None,
-            "out_of_memory": isinstance(error, MemoryError) or _tells_memory(f"{name} {error}"),
+            "out_of_memory": isinstance(error, MemoryError) or tells_memory(f"{name} {error}"),
         }
 
 
@@ -149,19 +150,6 @@ def _limit(memory: int | None) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-
-
-def _tells_memory(text: str) -> bool:
-    lower = text.lower()
-    return any(sign in lower for sign in _OUT_OF_MEMORY) or "outofmemory" in lower
-
-
-def _kernel_kills() -> int:
-    """How often this machine's kernel has killed for want of memory; 0 where it does not tell."""
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/vmstat").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("oom_kill ")).split()[1])
-    return 0
 
 
 if __name__ == "__main__":

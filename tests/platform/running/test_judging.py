@@ -88,6 +88,7 @@ def test_ends_are_told_apart():
     assert status(exit_code=1, error="ValueError: loss is nan") == "failed"
     assert status(exit_code=1, error="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB") == "oom"
     assert status(exit_code=1, error="MemoryError") == "oom"
+    assert status(exit_code=1, error="RuntimeError: DefaultCPUAllocator: can't allocate memory") == "oom"
     assert status(ended_by="memory") == "oom"
     assert status(ended_by="time") == "timeout"
     assert status(ended_by="cut off") == "node_fail"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mfcp.executors.base import Account, JobSeen, Status
+from mfcp.executors.out_of_memory import tells_memory
 from mfcp.executors.supervise import LEASE_S
 
 AGAIN_S = 2.0  # before somebody who was told to end is told so again
-MEMORY_SIGNS = ("out of memory", "outofmemory", "memoryerror", "cannot allocate memory", "bad_alloc")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _received(facts: Facts, end: Mapping[str, Any], account: Account | None, *, 
         if account is not None and account.status in ("timeout", "node_fail", "oom"):
             return Judgement("over", account.status, account.why, wall)
         return Judgement("over", "cancelled", account.why if account else "told to end on its cluster", wall)
-    if any(sign in error.lower().replace(" error", "error") for sign in MEMORY_SIGNS):
+    if tells_memory(error) or "memoryerror" in error.lower().replace(" error", "error"):
         return Judgement("over", "oom", error, wall)
     told = error or (
         f"ended by {end['signal']}" if end.get("signal") else f"exit code {end.get('exit_code', 'unknown')}"

@@ -184,7 +184,7 @@ class Runner:
     def _clear(self, cluster: str, executor: Executor, left: Mapping[str, JobSeen]) -> None:
         """Take jobs of attempts that are over out of a queue: its scheduler may believe them alive and keep places."""
         now = time.monotonic()
-        since = {key: self._left.get(cluster, {}).get(key, now) for key in left}
+        since = {key: self._left[cluster].get(key, now) for key in left}
         self._left[cluster] = since
         if late := {key: left[key].jobs for key in left if now - since[key] > LEFT_S}:
             executor.drop(late)
