@@ -154,6 +154,11 @@ def test_runs_on_real_clusters_by_hand(
     assert store.limits(["a"]) == {"a": {"seconds": 90.0, "memory_bytes": 2 << 30}}
     assert mfcp("--home", home, "submit", "--tasks", tmp_path / "new.csv", "--cpus", 0) == 2
     assert "--cpus: expected a number above 0, got 0" in capsys.readouterr().err
+    assert mfcp("--home", home, "submit", "--tasks", tmp_path / "new.csv", "--memory-gib", "inf") == 2
+    assert "--memory-gib: expected a number above 0, got inf" in capsys.readouterr().err
+    assert mfcp("--home", home, "cancel", "c", "nobody") == 2  # nothing of it is done
+    assert store.counts()["queue"] == 3
+    capsys.readouterr()
 
     assert mfcp("--home", home, "cancel", "c") == 0
     assert "1 taken out of the queue; 0 asked to end" in capsys.readouterr().out

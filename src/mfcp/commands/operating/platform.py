@@ -142,11 +142,11 @@ def _cancel(options: argparse.Namespace) -> None:
     from mfcp.platform.state.attempts import Attempts
 
     store, _ = _open(options)
-    waiting = set(store.pending()["tasks"]["task_id"]) & set(options.tasks)
-    store.set_aside(dict.fromkeys(waiting, "cancelled"))
     known = set(store.tables(options.tasks)["tasks"]["task_id"])
     if unknown := sorted(set(options.tasks) - known):
         raise DataError(f"{', '.join(unknown)}: no such task here; see `mfcp platform attempts`")
+    waiting = set(store.pending()["tasks"]["task_id"]) & known
+    store.set_aside(dict.fromkeys(waiting, "cancelled"))
     asked = Attempts(store).cancel(sorted(known - waiting))
     print(f"{len(waiting)} taken out of the queue; {asked} asked to end where they run")
 
@@ -253,14 +253,14 @@ def _submit(options: argparse.Namespace) -> None:
 def _limits(options: argparse.Namespace) -> dict[str, float]:
     """What the options say of the runs of these tasks."""
     given = {name: getattr(options, name) for name in ("seconds", "cpus", "gpus")}
-    given["memory_bytes"] = None if options.memory_gib is None else int(options.memory_gib * 2**30)
+    given["memory_bytes"] = None if options.memory_gib is None else options.memory_gib * 2**30
     told = {name: value for name, value in given.items() if value is not None}
     for name, value in told.items():
         if not (0 if name == "gpus" else 1e-9) <= value < 1e16:
             raise SettingsError(
                 f"--{name.replace('memory_bytes', 'memory-gib')}: expected a number above 0, got {value:g}"
             )
-    return told
+    return {name: value if name == "seconds" else int(value) for name, value in told.items()}
 
 
 def _promote(options: argparse.Namespace) -> None:
