@@ -104,8 +104,8 @@ def test_what_they_start_is_a_platform_and_its_archive_another(tmp_path: Path) -
     archive, other = tmp_path / "platform.tar.gz", tmp_path / "other"
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(home, "platform")
-    with tarfile.open(archive) as tar:
-        tar.extractall(other, filter="fully_trusted")
+    other.mkdir()
+    subprocess.run(["tar", "-xzf", archive, "-C", other], check=True)  # tarfile's filters came with Python 3.11.4
     told = subprocess.run([BIN / "mfcp", "platform", "--home", other / "platform", "status", "--json"], env=environment,
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     assert told.returncode == 0, told.stderr
