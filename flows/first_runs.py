@@ -51,7 +51,8 @@ def first_runs(
     (home / "first").mkdir(parents=True, exist_ok=True)
     store = Store(f"sqlite:///{home / 'first' / 'platform.db'}")
     store.submit(tables)
-    runner = Runner(home, store, clusters, run.model_copy(update={"retry": run.retry.model_copy(update={"times": 0})}))
+    once = {"retry": run.retry.model_copy(update={"times": 0}), "compare": 0.0}
+    runner = Runner(home, store, clusters, run.model_copy(update=once))
     rng, names = random.Random(seed), sorted(clusters)
     rng.shuffle(order := list(tables["tasks"]["task_id"]))
     wanted = [(task, name) for task in order for name in rng.sample(names, each or len(names))]

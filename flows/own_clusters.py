@@ -19,7 +19,10 @@ EVERY_S = {"match": 20, "ingest": 20, "monitor": 120, "retrain": 120, "run": 60}
 
 
 def sections(slurm: OwnSlurm) -> dict[str, dict[str, Any]]:
-    """What section platform says of them; receipts are in their folder."""
+    """What params.yaml says of them; receipts are in their folder.
+
+    Releases are compared early: every task runs on both clusters, and more tasks are kept back than usual.
+    """
     command = COMMAND.format(python=shlex.quote(sys.executable).replace("{", "{{").replace("}", "}}"))
     clusters = {
         name: {
@@ -29,5 +32,6 @@ def sections(slurm: OwnSlurm) -> dict[str, dict[str, Any]]:
         }
         for name in slurm.clusters
     }
-    run = {"seconds": 300.0, "memory_bytes": 3 << 30, "deliver_s": 10.0}
-    return {"platform": {"every_s": EVERY_S, "clusters": clusters, "run": run}}
+    run = {"seconds": 300.0, "memory_bytes": 3 << 30, "deliver_s": 10.0, "compare": 1.0}
+    platform = {"every_s": EVERY_S, "clusters": clusters, "run": run, "promote": {"tasks": 4, "least_tasks": 16}}
+    return {"platform": platform, "release": {"held_back": 0.4}}

@@ -12,6 +12,7 @@ from mfcp.platform.deciding.rounds import MatchSettings, match_round
 from mfcp.platform.page.app import create_app
 from mfcp.platform.page.board import Board
 from mfcp.platform.releases.models import Models
+from mfcp.platform.state.attempts import Attempts
 from mfcp.platform.state.store import Store
 
 pytestmark = pytest.mark.xdist_group("page")  # one worker makes what they share
@@ -184,3 +185,35 @@ def test_a_round_shows_what_was_measured_before_it_and_how_it_came_out(home, tmp
     assert "Measured before it was decided" in text
     assert re.search(rf"{first}</th><td>a</td><td>9 s</td><td>3 s</td><td>0.25 s</td>", text)
     assert re.search(rf"{second}</th><td>b</td><td>9 s</td><td>3 s</td><td>out of memory</td>", text)
+
+
+def test_what_became_of_tasks_on_real_clusters_is_told(home, tmp_path):
+    store = Store(f"sqlite:///{tmp_path}/platform.db")
+    models = Models(tmp_path, store)
+    models.add(home / "one", {})
+    own = small_log(3, seed=5, start=3000)
+    store.submit({name: own[name] for name in ("tasks", "nodes", "edges")})
+    match_round(store, models, MatchSettings())
+    one, two, three = own["tasks"]["task_id"]
+    attempts = Attempts(store)
+    same = {"state": "planned", "command": "true", "limits": {}, "status": None, "why": None, "seconds": 1.0}
+    attempts.plan([{**same, "task_id": task, "cluster_id": "a", "number": 1} for task in (one, two)])
+    first, _ = attempts.open()
+    attempts.begin({first["id"]: 1.7e9})
+    again = {**same, "task_id": one, "cluster_id": "b", "number": 2}
+    attempts.finish(first["id"], {"status": "node_fail", "why": "<its> node", "receipt": {"wall_s": 7.0}}, again)
+    attempts.report("a", up=False, why="drained: <new> cooling", backlog_s=30.0)
+    attempts.report("far", up=True, why="", backlog_s=None)
+    with listening(create_app(Board.of_platform(tmp_path, store))) as client:
+        plan, why, clusters = (
+            shown(client, "/rounds/1"),
+            shown(client, "/rounds/1/task", task=one),
+            client.get("/clusters"),
+        )
+        assert "What became of it" not in shown(client, "/rounds/1/task", task=three)
+    cells = dict(re.findall(r'<th scope="row">(\S+)</th>.*<td>([^<]*)</td><td><a', plan))
+    assert cells == {one: "waits to be handed in on b, attempt 2", two: "waits to be handed in", three: "not yet"}
+    assert "<td>a</td><td>none yet</td><td>2023-11-14 22:13 UTC</td><td>7 s</td><td>node fail: <its> node</td>" in why
+    assert "drained: &lt;new&gt; cooling" in clusters.text
+    assert "queue when it was last asked" in clusters.text
+    assert re.search(r"<th scope=\"row\">far</th><td>yes</td><td>unknown</td>", clusters.text)

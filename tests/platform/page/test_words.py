@@ -60,6 +60,15 @@ def test_every_reason_is_a_number_of_the_explanation(seed):
         assert pays == (others[0].cost_change < 0)
 
 
+def test_how_a_task_stands_is_told_by_its_last_attempt():
+    one, two = ({"state": "over", "status": "node_fail", "cluster_id": "a", "number": 1},
+                {"state": "handed", "status": None, "cluster_id": "b", "number": 2})  # fmt: skip
+    assert words.run([]) == "not yet"
+    assert words.run([one]) == "node fail"
+    assert words.run([one, two]) == "waits in the queue on b, attempt 2"
+    assert words.run([{**two, "state": "begun"}]) == "runs"
+
+
 def test_without_reliability_no_word_is_said_of_it():
     believed = belief(seed=1, gamma=0.0)
     unknown = type(believed)(**{**vars(believed), "reliability_known": False, "A": np.ones_like(believed.A)})

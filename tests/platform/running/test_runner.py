@@ -236,6 +236,50 @@ def test_what_runs_goes_on_while_its_cluster_takes_nothing(tmp_path, clusters, m
     assert [row["status"] for row in Attempts(store).of()] == ["succeeded", "succeeded"]
 
 
+def test_what_waits_on_a_drained_cluster_goes_elsewhere(tmp_path, clusters):
+    """What runs there goes on; where no other cluster takes jobs, what waits stays."""
+    home = tmp_path / "home"
+    store = new_store(home)
+    attempts = Attempts(store)
+    plan = {"a": ("x", "take 60"), "b": ("x", "take 60"), "c": ("x", "take 1")}  # two slots: c waits
+    assign(store, plan)
+    make = lambda: runner(home, clusters, move_s=0.1)  # noqa: E731 - a new one each time, as after a kill
+    make().step()
+    for name in "xy":
+        (tmp_path / name / "down").parent.mkdir(exist_ok=True)
+        (tmp_path / name / "down").write_text("drained: new cooling")
+    assign(store, {"d": ("x", "take 1")})  # not handed in yet
+    make().step()
+    time.sleep(0.2)
+    make().step()
+    assert [row["fenced_at"] for row in attempts.of()] == [None] * 4
+    (tmp_path / "y" / "down").unlink()
+    until_done(make)
+    ends = {task: [(row["cluster_id"], row["status"]) for row in attempts.of([task])] for task in "abcd"}
+    moved = [("x", "lost"), ("y", "succeeded")]
+    assert ends == {"a": [("x", "succeeded")], "b": [("x", "succeeded")], "c": moved, "d": moved}
+    lost = [row for row in attempts.of() if row["status"] == "lost"]
+    assert {row["why"] for row in lost} == {"x took no jobs: drained: new cooling"}
+    assert set(attempts.outages()) == {"x"}
+
+
+def test_a_share_of_tasks_runs_on_a_second_cluster(tmp_path, clusters):
+    """After the first run is done, never beside it; the log has a time of both."""
+    home = tmp_path / "home"
+    store = new_store(home)
+    assign(store, {"a": ("x", "take 1"), "b": ("y", "take 1"), "c": ("x", "take 1 failed")})
+    until_done(lambda: runner(home, clusters, compare=1.0, retry={"times": 1}))
+    rows = Attempts(store).of()
+    assert Counter((row["task_id"], row["cluster_id"], row["status"]) for row in rows) == {
+        (task, cluster, "failed" if task == "c" else "succeeded"): 1 for task in "abc" for cluster in "xy"
+    }
+    for task in "ab":
+        first, second = (row for row in rows if row["task_id"] == task)
+        assert first["ended_at"] <= second["planned_at"]
+    runs = [run for folder in sorted((home / "inbox").iterdir()) for run in told(folder, "runs").to_dict("records")]
+    assert Counter(run["task_id"] for run in runs if run["status"] == "succeeded") == {"a": 2, "b": 2}
+
+
 def test_a_queue_is_a_backlog_of_its_cluster(tmp_path, clusters):
     home = tmp_path / "home"
     store = new_store(home)

@@ -78,7 +78,7 @@ class Pages:
             loader=PackageLoader("mfcp.platform.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
             lstrip_blocks=True,
         )  # fmt: skip
-        told = {name: getattr(words, name) for name in ("seconds", "share", "when", "count", "change")}
+        told = {name: getattr(words, name) for name in ("seconds", "share", "when", "count", "change", "run")}
         self.environment.globals.update(told, platform=board.store is not None, most=_ROWS, token=token is not None)
 
     def routes(self) -> list[Any]:
@@ -132,6 +132,7 @@ class Pages:
             "told": told,
             "assignments": planned.to_dict("records"),
             "measured": measured,
+            "attempts": self.board.attempts(list(planned["task_id"][:_ROWS])),
         }
 
     def what_if(self, request: Request) -> Response:
@@ -166,15 +167,19 @@ class Pages:
         told = self.board.explained(decision, request.query_params.get("task", ""))
         moved = decision.movers()[decision.task_id.index(told.task_id)]
         back, of = f"/what-if?{_query(request)}", "the plan under these wishes"
-        return self._page("task", request, told=told, why=words.why(told), moved=moved, back=back, of=of)
+        return self._page("task", request, told=told, why=words.why(told), moved=moved, back=back, of=of, attempts=[])
 
     def task_then(self, request: Request) -> Response:
         """Why a task of a past round went where it went."""
         number = request.path_params["number"]
         told = self.board.explained_then(number, request.query_params.get("task", ""))
         moved = self.board.round(number)[0]["data"].get("moved_by", {}).get(told.task_id, [])
-        back, of = f"/rounds/{number}", f"round {number}"
-        return self._page("task", request, told=told, why=words.why(told), moved=moved, back=back, of=of)
+        back, of, ran = (
+            f"/rounds/{number}",
+            f"round {number}",
+            self.board.attempts([told.task_id]).get(told.task_id, []),
+        )
+        return self._page("task", request, told=told, why=words.why(told), moved=moved, back=back, of=of, attempts=ran)
 
     def clusters(self, request: Request) -> Response:
         """Which take tasks, how busy they are, how predictions of them do."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -19,6 +19,7 @@ from mfcp.platform.deciding.finished import all_observed
 from mfcp.platform.page.charts import Chart, draw
 from mfcp.platform.releases.models import Models
 from mfcp.platform.service.champion import Champion
+from mfcp.platform.state.attempts import Attempts
 from mfcp.platform.state.home import log_folder
 from mfcp.platform.state.store import Store
 from mfcp.release.decision import Decision, decide, under
@@ -243,6 +244,13 @@ class Board:
         rows = [] if self.store is None else self.store.measurements(list(planned["task_id"])).to_dict("records")
         return [{str(name): value for name, value in row.items()} for row in rows]
 
+    def attempts(self, tasks: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        """Task → its attempts on real clusters, in order; without tasks that have none."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in [] if self.store is None else Attempts(self.store).of(tasks):
+            found.setdefault(row["task_id"], []).append(row)
+        return found
+
     def explained_then(self, number: int, task: str) -> Explanation:
         """Why a task of a past round went where it went, by the release that decided then.
 
@@ -275,7 +283,10 @@ class Board:
         return self._loaded
 
     def clusters(self) -> list[dict[str, Any]]:
-        """A row for each cluster: whether it takes tasks, how long its plans keep it busy, how predictions of it do."""
+        """A row for each cluster: whether it takes tasks, how long it is busy, how predictions of it do.
+
+        A real cluster was asked, and says so with `asked_at`; of others plans tell how long they are busy.
+        """
         if self.store is None:
             return []
         version = self.champion.version
@@ -283,11 +294,15 @@ class Board:
         told = self.store.latest("monitor.time.rms.")
         alarms = [str(content["stream"]) for content in self.store.events("drift")["content"]]
         busy = still_busy(self.store.rounds(_LOADED), self.store.loads(_LOADED), time.time())
+        asked = {row["cluster_id"]: row for row in Attempts(self.store).health()}
+        names += [name for name in asked if name not in names]
         return [
             {
                 "cluster_id": name,
                 "online": name not in self.champion.offline,
-                "busy": busy.get(name, 0.0),
+                "why": asked[name]["why"] if name in asked and not asked[name]["up"] else None,
+                "asked_at": asked[name]["at"] if name in asked else None,
+                "busy": asked[name]["backlog_s"] if name in asked else busy.get(name, 0.0),
                 "rms": told.get(f"monitor.time.rms.{name}"),
                 "alarms": [stream.split(" of ")[0] for stream in alarms if stream.endswith(f" of {name}")],
             }

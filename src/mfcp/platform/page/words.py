@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from mfcp.platform.deciding.explaining import Explanation, Option
 
@@ -88,6 +90,18 @@ def why(told: Explanation) -> list[str]:
         ways.append(f"it succeeded there with a probability above {share(best.reliability_needed)}")
     lines.append(f"That would pay if {' or if '.join(ways)}." if ways else "That would not pay at any speed.")
     return lines
+
+
+def run(attempts: Sequence[Mapping[str, Any]]) -> str:
+    """How a task's attempts on real clusters stand, by the last of them."""
+    if not attempts:
+        return "not yet"
+    last = attempts[-1]
+    if last["state"] == "over":
+        told = str(last["status"]).replace("_", " ")
+    else:
+        told = {"planned": "waits to be handed in", "handed": "waits in the queue"}.get(last["state"], "runs")
+    return told if len(attempts) == 1 else f"{told} on {last['cluster_id']}, attempt {last['number']}"
 
 
 def _less(one: float | None, other: float | None) -> bool:

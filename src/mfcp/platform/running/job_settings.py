@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from string import Formatter
@@ -28,6 +29,7 @@ class RetrySettings(BaseModel):
     after: tuple[Status, ...] = Field(
         ("failed", "timeout", "oom", "cancelled", "node_fail", "lost"), description="ends that are tried again"
     )
+    memory: float = Field(1.0, ge=1, description="factor on the memory of a run that follows one that had too little")
 
 
 class JobSettings(BaseModel):
@@ -40,6 +42,14 @@ class JobSettings(BaseModel):
     cpus: int = Field(1, ge=1)
     gpus: int = Field(0, ge=0)
     retry: RetrySettings = RetrySettings()
+    compare: float = Field(
+        0.0, ge=0, le=1, description="share of tasks that, once done, run on another cluster too, to compare releases"
+    )
+    move_s: float = Field(
+        300.0,
+        ge=0,
+        description="that what has not begun waits on a cluster that takes no jobs before it goes elsewhere",
+    )
     array: int = Field(1000, ge=1, le=100_000, description="jobs handed in at once; Slurm's MaxArraySize - 1 at most")
     poll_s: float = Field(1.0, gt=0, description="between two looks at the clusters")
     health_s: float = Field(10.0, ge=0, description="between two looks at their nodes and at what others have queued")
@@ -57,6 +67,12 @@ class JobSettings(BaseModel):
     def limits(self) -> dict[str, Any]:
         """Fields of `JobLimits`."""
         return {name: getattr(self, name) for name in ("seconds", "memory_bytes", "cpus", "gpus")}
+
+    def limits_after(self, status: Status, limits: Mapping[str, Any]) -> dict[str, Any]:
+        """Limits of the run that follows one with these."""
+        memory = limits.get("memory_bytes")
+        more = {"memory_bytes": math.ceil(memory * self.retry.memory)} if status == "oom" and memory is not None else {}
+        return {**limits, **more}
 
 
 class ClusterSettings(BaseModel):

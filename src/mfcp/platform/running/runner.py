@@ -18,6 +18,7 @@ from typing import Any
 from mfcp.errors import SettingsError
 from mfcp.executors.base import Account, Batch, Executor, JobLimits, JobSeen, RefusedError, UnreachableError
 from mfcp.executors.supervise import key_of
+from mfcp.platform.running.following import next_cluster
 from mfcp.platform.running.job_settings import ClusterSettings, JobSettings, command_of, rows_of
 from mfcp.platform.running.judging import Facts, Judgement, judge
 from mfcp.platform.running.returning import deliver_runs
@@ -26,7 +27,6 @@ from mfcp.platform.state.store import Store
 
 FORGET_EVERY_S = 3600.0
 LEFT_S = 10.0  # that the job of an attempt that is over may stay in a queue
-_MOST = 20  # attempts of a task, those lost before they began included
 
 
 @dataclass
@@ -175,6 +175,7 @@ class Runner:
         self._clear(cluster, executor, {key: own for key, own in seen.items() if key not in keys})
         self._health(cluster, executor, rows)
         self._begin(rows, seen, done)
+        self._move(cluster, executor, [row for row in rows if row["begun_at"] is None], seen)
         self._advance(executor, keys, seen, done)
         self._hand(executor, rows, seen, done)  # last: a cluster that is drained takes nothing, and what runs goes on
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
@@ -188,6 +189,21 @@ class Runner:
         self._left[cluster] = since
         if late := {key: left[key].jobs for key in left if now - since[key] > LEFT_S}:
             executor.drop(late)
+
+    def _move(
+        self, cluster: str, executor: Executor, waiting: Sequence[dict[str, Any]], seen: Mapping[str, JobSeen]
+    ) -> None:
+        """Give up attempts that wait on a cluster that takes no jobs, where another one does: they are tried there."""
+        waiting = [row for row in waiting if row["fenced_at"] is None and not row["cancelled"]]
+        if not waiting or "lost" not in self.settings.retry.after:
+            return
+        since, why = self.attempts.outages().get(cluster, (None, ""))
+        if since is None or time.time() - since < self.settings.move_s or not set(self.clusters) - self.store.offline():
+            return
+        self.attempts.fence({row["id"]: f"{cluster} took no jobs: {why}" for row in waiting})
+        executor.cancel({_key(row): seen[_key(row)].jobs for row in waiting})
+        for row in waiting:
+            row["fenced_at"] = time.time()
 
     def _intend(self, new: Sequence[dict[str, Any]]) -> None:
         """Names for what is new, those with the same limits together; what another runner has named waits a step."""
@@ -203,7 +219,7 @@ class Runner:
         self, executor: Executor, rows: Sequence[dict[str, Any]], seen: Mapping[str, JobSeen], done: Step
     ) -> None:
         """What is planned: found again by its name, else handed in; recorded, then released."""
-        planned = [row for row in rows if row["state"] == "planned" and not row["cancelled"]]
+        planned = [row for row in rows if row["state"] == "planned" and not (row["cancelled"] or row["fenced_at"])]
         for batch, alike in groupby(sorted(planned, key=lambda row: (row["batch"], row["place"])), _batch_of):
             own = list(alike)
             jobs = [job for row in own for job in seen[_key(row)].jobs]
@@ -294,18 +310,12 @@ class Runner:
         return True
 
     def _again(self, row: Mapping[str, Any], judgement: Judgement) -> dict[str, Any] | None:
-        """The next attempt of a task that was not done, where the settings want one."""
-        retry = self.settings.retry
-        if judgement.status == "succeeded" or judgement.status not in retry.after or row["cancelled"]:
+        """The next attempt of a task, where the settings want one."""
+        before, away, busy = self.attempts.of([row["task_id"]]), self.store.offline(), self.store.backlogs()
+        cluster = next_cluster(row, judgement.status, before, self.settings, self.clusters, away, busy)
+        if cluster is None:
             return None
-        before = self.attempts.of([row["task_id"]])
-        # One that was lost before it began has told nothing of the task.
-        tried = sum(one["begun_at"] is not None or one["status"] != "lost" for one in before if one["id"] != row["id"])
-        tried += row["begun_at"] is not None or judgement.status != "lost"
-        if tried > retry.times or len(before) >= _MOST:
-            return None
-        cluster = self._elsewhere([one["cluster_id"] for one in before])
-        number, limits = row["number"] + 1, JobLimits(**row["limits"])
+        number, limits = row["number"] + 1, JobLimits(**self.settings.limits_after(judgement.status, row["limits"]))
         task = rows_of(self.store.tables([row["task_id"]]))[row["task_id"]]
         try:
             command = self._command(task, cluster, number, limits)
@@ -313,13 +323,8 @@ class Runner:
             return None
         return {
             "task_id": row["task_id"], "number": number, "cluster_id": cluster, "seconds": row["seconds"],
-            "limits": row["limits"], "command": command,
+            "limits": vars(limits), "command": command,
         }  # fmt: skip
-
-    def _elsewhere(self, tried: Sequence[str]) -> str:
-        """The cluster that was tried least, of these one that is up, of these the least busy."""
-        count, away, busy = Counter(tried), self.store.offline(), self.store.backlogs()
-        return min(self.clusters, key=lambda name: (name in away, count[name], busy.get(name, 0.0), name))
 
     def _due(self, cluster: str) -> bool:
         """Whether it is time for another look at a cluster itself."""

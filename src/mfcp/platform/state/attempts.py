@@ -10,7 +10,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from mfcp.platform.state.database import Row
-from mfcp.platform.state.schema import allowances, assignments, attempts, cancellations, health, identity, tasks
+from mfcp.platform.state.schema import (
+    allowances,
+    assignments,
+    attempts,
+    cancellations,
+    health,
+    identity,
+    outages,
+    tasks,
+)
 from mfcp.platform.state.store import Note, Store, finite, post
 
 UNDELIVERED = 5000  # runs of one delivery at most
@@ -186,12 +195,21 @@ class Attempts:
                 before = bool(connection.scalar(sa.select(health.c.up).where(own)))
                 told = {key: value for key, value in row.items() if value is not None and key != "cluster_id"}
                 connection.execute(sa.update(health).where(own).values(**told))
+            if up:
+                connection.execute(sa.delete(outages).where(outages.c.cluster_id == cluster))
+            else:
+                self._database.insert_absent(connection, outages, [{"cluster_id": cluster, "since": time.time()}])
             if before != up:
                 content = {"cluster_id": cluster, "why": why}
                 post(connection, [Note("cluster_up" if up else "cluster_down", kind="event", content=content)])
             return before != up
 
         return self._database.write(work)
+
+    def outages(self) -> dict[str, tuple[float, str]]:
+        """Clusters that are not up: since when, and why."""
+        query = sa.select(outages, health.c.why).join(health, health.c.cluster_id == outages.c.cluster_id)
+        return {row["cluster_id"]: (float(row["since"]), row["why"] or "") for row in self._rows(query)}
 
     def health(self) -> list[dict[str, Any]]:
         """Every cluster that was asked."""

@@ -133,6 +133,8 @@ health = _table(
     _real("backlog_s"),
     _real("at"),
 )
+# Clusters that are not up, and since when: a column of `health` would be lacking in databases that are there already.
+outages = _table("outages", _key("cluster_id"), _real("since"))
 outbox = _table(
     "outbox",
     _id(),
