@@ -1,6 +1,6 @@
 """Every family of performance models on the same data, with what an answer costs.
 
-    python benchmarks/families.py --data DIR                         all columns: A to F
+    python benchmarks/families.py --data DIR                         all columns
     python benchmarks/families.py --data DIR --columns C,E           some of them
     python benchmarks/families.py --memory DIR                       peak memory, on a folder of `mfcp profile`
     python benchmarks/families.py --page                             write docs/families.md from the kept numbers
@@ -27,13 +27,13 @@ from mfcp.border.json_text import read_json
 from mfcp.errors import guarded
 from mfcp.files import write_json
 
-COLUMNS = ("A", "B", "C", "D", "E")
+COLUMNS = ("A", "B", "C", "D", "E", "R")
 
 
 def parts_of(column: str, data: Path, options: argparse.Namespace) -> list[Part]:
     """A column's comparisons; none where its folder is missing."""
     seeds = options.seeds
-    folder = {"A": "timm", "B": "timm", "C": "neusight", "D": "qoredl", "E": "."}[column]
+    folder = {"A": "timm", "B": "timm", "C": "neusight", "D": "qoredl", "E": ".", "R": "neusight"}[column]
     if not (data / folder).is_dir():
         print(f"{column}: no folder {data / folder}", file=sys.stderr)
         return []
@@ -50,6 +50,8 @@ def parts_of(column: str, data: Path, options: argparse.Namespace) -> list[Part]
         return parts
     if column == "C":
         return families_tables.column_c(data / folder)
+    if column == "R":
+        return families_tables.column_r(data / folder)
     if column == "D":
         return families_tables.column_d(data / folder, options.draws)
     found = []

@@ -26,6 +26,7 @@ what an answer costs stands beside its error. `python benchmarks/families.py --d
 | learned operators + a run elsewhere | ours, with evidence | the same, corrected by one step of the task on the most alike other cluster, as far as errors are shared |
 | known devices + a new head | Driple; ours | `mfcp.tasks.timing.linear_head` over times on known devices |
 | learned kernels | NeuSight's form; ours | `mfcp.tasks.timing.kernel_times` |
+| replayed, learned kernels | Daydream, Proteus | `KernelTimes.replayed`: a step measured on the device, changed kernel by kernel |
 | profiled mean | Chronus, Hydra, AlloX | the mean of other runs of the same configuration |
 | profiled fit | Pollux, Optimus, Shockwave | `mfcp.tasks.timing.scaling_fit`; *of all jobs*: with what jobs have in common |
 | profiled fit + processes | ours | `mfcp.tasks.timing.scaled_times` |
@@ -80,6 +81,12 @@ Qore-DL's published log (`data1`). By configuration a model was seen with other 
 
 Throughputs of ElasticFlow (1 to 64 accelerators, nodes of eight) and Gavel (1 to 8, in one node or spread). First
 configurations at random, then the largest number of each job, then everything that is spread of each job.
+""",
+    "R": """## Replayed: a measured step with something changed
+
+NeuSight's cases again: a step was measured on the device with another batch, or without the fusion of operators that is
+asked about (which operators are fused is told; a fused group goes over memory once). Nothing else of the model is known,
+on any device. *Same seconds a sample* scales the measured step by the batch.
 """,
     "M": """## Peak memory
 
@@ -170,7 +177,6 @@ def _short(kept: dict[str, Any]) -> str:
   the largest count of Gavel's jobs {mape("E Gavel count", "profiled fit + processes")}: its language model is several
   times as fast on eight V100 as on four, and in this form twice the accelerators are at most twice as fast.
 - Peak memory is of processes on CPUs; no GPU was measured. Releases do not ask it yet: what does not fit counts there as a failure, as far as the log has any.
-- A replayed trace of a training step (Daydream, Proteus) is not among the rows.
 """
 
 

@@ -30,6 +30,7 @@ FOLDS = 5
 MEDIAN, CART, NEAREST, BOOSTED, FOREST = "median", "one tree", "nearest", "boosted trees", "forest"
 KERNELS, BOUND, NEIGHBOUR = "learned kernels", "roofline of kernels", "known device, scaled"
 NEW_HEAD = "known devices + a new head"
+REPLAYED, REPLAYED_BOUND, SAME = "replayed, learned kernels", "replayed, roofline", "same seconds a sample"
 PROCESS, FIT, SCALED, OWN_FIT = "processes", "profiled fit, of all jobs", "profiled fit + processes", "profiled fit"
 Learner = Callable[[Floats, Floats, Floats], Floats]
 
@@ -93,6 +94,58 @@ def column_c(folder: Path) -> list[Part]:
     for system, name in neusight.PUBLISHED.items():
         left[f"{name} (published; has seen them)"] = np.log(log.published(system)[known])[None]
     return [part, _devices(log, "C left out", "known devices, each left out", known, left)]
+
+
+def column_r(folder: Path) -> list[Part]:
+    """What a step takes with another batch, or with operators fused, from one that was measured on the same device."""
+    log, fused = neusight.read(folder), neusight.read(folder, neusight.FUSED)
+    names = ["device", "model", "phase", "sequence_length"]
+    parts = []
+    for asked, title, what in (
+        (log, "another batch than the one that was measured", names),
+        (fused, "operators fused, the same run measured without", [*names, "batch_size"]),
+    ):
+        known = np.isfinite(log.seconds)
+        left = log.cases.assign(measured=np.arange(len(log.cases)))[known][[*what, "batch_size", "measured"]]
+        right = asked.cases.assign(asked=np.arange(len(asked.cases)))[np.isfinite(asked.seconds)]
+        left = left.loc[:, ~left.columns.duplicated()]
+        pairs = right.merge(left, on=what, suffixes=("", "_measured"))
+        if asked is log:
+            pairs = pairs[pairs["asked"] != pairs["measured"]]
+        parts.append(_replays(log, asked, pairs["asked"].to_numpy(), pairs["measured"].to_numpy(), title))
+    return parts
+
+
+def _replays(log: neusight.Log, asked: neusight.Log, rows: Ints, measured: Ints, title: str) -> Part:
+    """By pairs of a run and a measured one; nothing else of the run's model is known, on any device."""
+    models, known = log.cases["model"].to_numpy(str), np.isfinite(log.seconds)
+    model, device = asked.cases["model"].to_numpy(str)[rows], log.runs.device[measured]
+    single = np.isfinite(log.kernel_seconds)
+    found = {name: np.full(len(rows), np.nan) for name in (KERNELS, REPLAYED, REPLAYED_BOUND, SAME)}
+    with progress(title, len(np.unique(model))) as advance:
+        for name in np.unique(model):
+            learned, own = np.flatnonzero(known & (models != name)), model == name
+            fitted = KernelTimes.fit(
+                log.devices, log.kernels.take(single), log.kernel_device[single], log.kernel_seconds[single],
+                [log.graphs[i] for i in learned], log.runs.take(learned), log.seconds[learned],
+            )  # fmt: skip
+            graphs, runs = [asked.graphs[i] for i in rows[own]], asked.runs.take(rows[own])
+            before, ran = [log.graphs[i] for i in measured[own]], log.runs.take(measured[own])
+            found[KERNELS][own] = np.log(fitted.predict(graphs, runs)[0])
+            found[REPLAYED][own] = np.log(fitted.replayed(graphs, runs, before, ran, log.seconds[measured[own]]))
+            advance()
+    samples = [np.log(own.cases["batch_size"].to_numpy(float)) for own in (asked, log)]
+    step = np.log(log.seconds[measured])
+    bounds = [
+        [_bound(own, i, d) for i, d in zip(at, device, strict=True)] for own, at in ((asked, rows), (log, measured))
+    ]
+    found[SAME] = step + samples[0][rows] - samples[1][measured]
+    found[REPLAYED_BOUND] = step + np.log(np.array(bounds[0]) / np.array(bounds[1]))
+    names = np.array(log.devices.name)[device]
+    column = "R batch" if asked is log else "R fused"
+    told = {name: values[None] for name, values in found.items()}
+    y = np.log(asked.seconds[rows])
+    return Part(column, title, y, samples[0][rows], np.zeros(len(rows), np.int64), names, (REPLAYED,), told)
 
 
 def _devices(log: neusight.Log, column: str, title: str, rows: Ints, found: dict[str, Floats]) -> Part:

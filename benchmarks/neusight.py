@@ -63,8 +63,11 @@ class Log:
         return self.cases[f"{system}_latency_s"].to_numpy(float)
 
 
-def read(folder: Path) -> Log:
-    """The folder's tables."""
+FUSED = "fusion"
+
+
+def read(folder: Path, option: str = "") -> Log:
+    """The folder's tables: of the cases those without an option, or with this one."""
     figures, cases, graphs, models, operators = (
         read_table(folder / f"{name}.parquet") for name in ("devices", "cases", "graphs", "models", "operators")
     )
@@ -76,8 +79,9 @@ def read(folder: Path) -> Log:
     )  # fmt: skip
     layers = dict(zip(models["model"].astype(str), models["layers"], strict=True))
     of_graph = {str(name): rows for name, rows in graphs.groupby("graph_id", observed=True)}
-    plain = cases["option"].isna() & (cases["num_devices"] == 1) & cases["graph_id"].astype(str).isin(of_graph)
-    cases = cases[plain].reset_index(drop=True)
+    asked = cases["option"].astype(object).fillna("") == option
+    asked &= (cases["num_devices"] == 1) & cases["graph_id"].astype(str).isin(of_graph)
+    cases = cases[asked].reset_index(drop=True)
     held = {name: _kernels(of_graph[name], int(layers[name.split("-")[0]])) for name in set(cases["graph_id"])}
     operators = operators[operators["operator"].astype(str).isin([*KIND, "linear", "bmm"])]
     kind = operators["operator"].astype(str)
@@ -97,16 +101,24 @@ def read(folder: Path) -> Log:
 
 
 def _kernels(rows: pd.DataFrame, layers: int) -> Kernels:
-    """All kernels of a graph: forward, backward, and what is added to gradients."""
+    """All kernels of a graph: forward, backward, and what is added to gradients.
+
+    Operators that are fused go over memory once: of those that are no products the one that moves most is left.
+    """
     rows = rows.sort_values("position")
-    model, nodes, repeat = str(rows["graph_id"].iloc[0]).split("-")[0], rows["node"].tolist(), np.ones(len(rows))
+    graph, nodes, repeat = str(rows["graph_id"].iloc[0]), rows["node"].tolist(), np.ones(len(rows))
     for family, (first, last) in LAYER.items():
-        if family in model:
+        if family in graph.split("-")[0] and not graph.endswith(FUSED):  # a fused graph has all layers
             repeat[nodes.index(first) : nodes.index(last) + 1] = layers
     found = []
     for row, times in zip(rows.itertuples(), repeat.tolist(), strict=True):
         for part in (row.forward, row.backward, row.accumulate):
-            for operator, sizes in json.loads(str(part)):
+            operators = json.loads(str(part))
+            if row.operator == "fused":
+                passes = [one for one in operators if one[0].startswith("VEC")]
+                largest = max(passes, key=_moves, default=None)
+                operators = [one for one in operators if one not in passes or one is largest]
+            for operator, sizes in operators:
                 if operator == "Linear":
                     found.append(("linear", (1, *sizes), times))
                 elif operator == "BMM":
@@ -118,3 +130,9 @@ def _kernels(rows: pd.DataFrame, layers: int) -> Kernels:
     table = pd.DataFrame(found, columns=["kind", "size", "count"]).groupby(["kind", "size"], as_index=False).sum()
     size = np.array(table["size"].tolist(), float)
     return Kernels(table["kind"].to_numpy(str), size, table["count"].to_numpy(float))
+
+
+def _moves(operator: tuple[str, list[int]]) -> tuple[int, float]:
+    """What a pass over numbers moves, and how much it does with each."""
+    kind, sizes = KIND[operator[0].removeprefix("VEC")], operator[1]
+    return int(np.prod(sizes)) * (3 if kind == "binary" else 2), {"normalization": 2, "softmax": 1}.get(kind, 0)

@@ -77,6 +77,23 @@ def test_twice_the_kernels_take_twice_as_long(fitted, world):
     assert told[1] == pytest.approx(2 * told[0])
 
 
+def test_a_replayed_run_keeps_what_its_trace_is_off_by(fitted, world):
+    """Changed kernels change it as predictions say; the same kernels take what was measured."""
+    _, _, graphs, runs, seconds = world
+    slow = 1.3 * seconds
+    assert fitted.replayed(graphs, runs, graphs, runs, slow) == pytest.approx(slow)
+    twice = [Kernels(g.kind, g.size, 2 * g.count) for g in graphs]
+    assert fitted.replayed(twice, runs, graphs, runs, slow) == pytest.approx(2 * slow)
+    bigger = [Kernels(g.kind, g.size * [2, 1, 1, 1], g.count) for g in graphs]
+    told = fitted.replayed(bigger, runs, graphs, runs, slow)
+    expected = slow * fitted.predict(bigger, runs)[0] / fitted.predict(graphs, runs)[0]
+    assert told == pytest.approx(expected)
+    with pytest.raises(DataError, match="of the same device each"):
+        fitted.replayed(graphs[:1], runs.take(np.array([0])), graphs[6:7], runs.take(np.array([6])), slow[:1])
+    with pytest.raises(DataError, match="need as many positive seconds"):
+        fitted.replayed(graphs, runs, graphs, runs, np.zeros(len(runs)))
+
+
 def test_the_same_tables_give_the_same_numbers(fitted, world):
     single, device, graphs, runs, seconds = world
     known = np.flatnonzero(runs.device != NEW)

@@ -92,6 +92,33 @@ class KernelTimes:
         """(R,) expected seconds, and the standard deviation of their logarithm."""
         return self.levels.predict(runs, *_kernel_seconds(self.devices, self.boosters, graphs, runs.device))
 
+    def replayed(
+        self,
+        graphs: Sequence[Kernels],
+        runs: WholeRuns,
+        measured: Sequence[Kernels],
+        measured_runs: WholeRuns,
+        seconds: Floats,
+    ) -> Floats:
+        """(R,) seconds of each run from one that was measured on its device: of another batch, or not fused, say.
+
+        What a trace is off by as a whole is kept, as in Daydream (Zhu et al., USENIX ATC 2020); what the change adds or
+        saves is as learned.
+
+        Args:
+            graphs, runs: R of them.
+            measured, measured_runs, seconds: R that were run, and how long each took.
+
+        Raises:
+            DataError: a run and its measured one are of different devices, or the seconds are not positive and finite.
+        """
+        if (runs.device != measured_runs.device).any():
+            raise DataError("replayed: a run and the measured one are of the same device each")
+        if len(seconds) != len(runs) or not (np.isfinite(seconds) & (seconds > 0)).all():
+            raise DataError(f"replayed: {len(runs)} runs need as many positive seconds")
+        result: Floats = seconds * self.predict(graphs, runs)[0] / self.predict(measured, measured_runs)[0]
+        return result
+
 
 def _kernel_seconds(
     devices: Devices, boosters: Sequence[Booster], graphs: Sequence[Kernels], device: Ints
