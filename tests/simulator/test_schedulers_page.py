@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from benchmarks.schedulers import HELD, NUMBERS, PAGE, ROWS, compared, page, unfairness
+from benchmarks.schedulers import HELD, NUMBERS, PAGE, ROWS, compared, page, time_to_converge, unfairness
 from mfcp.border.json_text import read_json
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
@@ -31,6 +31,16 @@ def test_every_policy_says_what_it_was_held_to():
     import_policies()
     own = {name for name, member in Policy.members.items() if member.__module__.startswith("mfcp.")}
     assert own == set(HELD)
+
+
+def test_a_job_converges_within_the_stretch_in_which_it_has_done_that_part():
+    """Nine tenths of the fall of 1 / (1 + 9 p) lie before p = 0.81 / 0.19 / 9; the first job is stopped once."""
+    import_policies()
+    part = 0.81 / 0.19 / 9
+    jobs = Jobs.simple(np.array([0.0, 2.0]), np.ones(2), np.array([10.0, 4.0]))
+    outcome = simulate(jobs, Cluster.parse("1"), Policy.build("srtf"))
+    assert outcome.finished.tolist() == [14, 6]
+    assert time_to_converge(outcome) == pytest.approx([10 * part + 4, 4 * part])
 
 
 def test_an_even_share_is_fair():
