@@ -176,7 +176,8 @@ def _short(kept: dict[str, Any]) -> str:
 - A kind of accelerator that a job was never spread on costs {mape("E Gavel placement", "profiled fit + processes")}, and
   the largest count of Gavel's jobs {mape("E Gavel count", "profiled fit + processes")}: its language model is several
   times as fast on eight V100 as on four, and in this form twice the accelerators are at most twice as fast.
-- Peak memory is of processes on CPUs; no GPU was measured. Releases do not ask it yet: what does not fit counts there as a failure, as far as the log has any.
+- Peak memory is of processes on CPUs; no GPU was measured. Releases learn it from logs that tell it, of training steps
+  in full precision alone.
 """
 
 

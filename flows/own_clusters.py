@@ -15,7 +15,7 @@ from flows.zoo_tasks import COMMAND
 
 OWN = (OwnCluster("alpha"), OwnCluster("beta"))  # a core each
 SLOWER = {"beta": "ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default "}
-EVERY_S = {"match": 20, "ingest": 20, "monitor": 120, "retrain": 120, "run": 60}
+EVERY_S = {"match": 20, "ingest": 20, "monitor": 600, "retrain": 600, "run": 60}
 
 
 def sections(slurm: OwnSlurm) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,8 @@ TINY = EmulatorSettings(tasks=4, families=("distilbert",))
 
 def test_tables_have_every_column_of_the_schema_and_unique_keys(small):
     for name, table in SCHEMA.items():
-        assert {column.name for column in table.columns} - {"epoch"} <= set(small[name].columns), name
+        untold = {"epoch", "peak_memory_bytes"}  # of these an emulated log is silent
+        assert {column.name for column in table.columns} - untold <= set(small[name].columns), name
         if table.unique:
             assert not small[name].duplicated(list(table.key)).any(), name
 

@@ -162,7 +162,8 @@ def _read_receipt(path: Path) -> None:
     seen = JobSeen("over", ("1",), receipt["begin"], receipt["end"], receipt["silent_s"])
     judged = judge(Facts(seen), asked=True)
     assert judged.act == "over"
-    row = {"id": 1, "task_id": "t", "cluster_id": "c", "number": 1, "batch": "b", "place": 0, "begun_at": 1.8e9}
+    row = {"id": 1, "task_id": "t", "cluster_id": "c", "number": 1, "batch": "b", "place": 0, "begun_at": 1.8e9,
+           "limits": {"gpus": 0}}  # fmt: skip
     end = {"status": judged.status, "why": judged.why, "receipt": {"end": seen.end, "wall_s": judged.wall_s}}
     runs_of([{**row, **end}], [{**row, **end}])
 

@@ -26,7 +26,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     },
     "runs": {
         **dict.fromkeys(("wall_s", "cpu_s", "load_average", "step_time_p10_s", "step_time_p90_s"), "float64"),
-        **dict.fromkeys(("warmup_steps", "steps", "peak_memory_bytes"), "Int64"),
+        **dict.fromkeys(("warmup_steps", "steps"), "Int64"),
     },
 }
 """Columns beyond the schema's, and their types."""

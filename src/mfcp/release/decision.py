@@ -151,7 +151,7 @@ def decide(
     """
     begin = time.perf_counter()
     believed = believed or release.believe(tables, evidence)
-    belief, names = _at_hand(release, believed.belief, clusters)
+    belief, names = _at_hand(release, believed, clusters)
     belief = under(belief, names, gamma, backlog or {})
     price = release.price if price is None else _amount("price", price)
     problem, rule = belief.problem(), release.trained.method.rule
@@ -179,21 +179,40 @@ def decide(
         believed=believed,
         version=release.version,
         data=release.data,
-        provenance=release.provenance(tables),
+        provenance=_provenance(release, tables, believed, names),
     )
 
 
-def _at_hand(release: Release, belief: Belief, clusters: Collection[str] | None) -> tuple[Belief, tuple[str, ...]]:
-    """The belief over the clusters that may be chosen, and their names."""
-    if clusters is None:
-        return belief, release.cluster_id
-    own = [i for i, name in enumerate(release.cluster_id) if name in clusters]
+def _at_hand(release: Release, believed: Believed, clusters: Collection[str] | None) -> tuple[Belief, tuple[str, ...]]:
+    """The belief over the clusters that may be chosen, and their names.
+
+    A task is not sent where it is not expected to have the memory that it needs; one that has it nowhere may run
+    everywhere.
+    """
+    own = [i for i, name in enumerate(release.cluster_id) if clusters is None or name in clusters]
     if not own:
+        assert clusters is not None
         raise DataError(
             f"clusters: none of {', '.join(sorted(clusters)) or 'no clusters'} is known to release {release.version}; "
             f"it knows {', '.join(release.cluster_id)}"
         )
-    return belief.on(own), tuple(release.cluster_id[i] for i in own)
+    fits = ~believed.lacks[own]
+    belief = believed.belief if len(own) == len(release.cluster_id) else believed.belief.on(own)
+    if not fits.all():
+        belief = replace(belief, allowed=belief.allowed & (fits | ~fits.any(axis=0))[None])
+    return belief, tuple(release.cluster_id[i] for i in own)
+
+
+def _provenance(release: Release, tables: Tables, believed: Believed, names: tuple[str, ...]) -> dict[str, Any]:
+    """That of the release, and which clusters were left out for want of memory."""
+    told = release.provenance(tables)
+    lacks = believed.lacks[[release.cluster_id.index(name) for name in names]]
+    for j in np.flatnonzero(lacks.any(axis=0)):
+        task, need = str(tables["tasks"]["task_id"].iloc[j]), believed.peak[j] / 2**30
+        left = "it is expected to fit nowhere" if lacks[:, j].all() else "it is not sent there"
+        where = ", ".join(np.array(names)[lacks[:, j]].tolist())
+        told["not_measured"].append(f"memory of {task} on {where}: {need:.1f} GiB are predicted, so {left}")
+    return told
 
 
 def under(belief: Belief, names: tuple[str, ...], gamma: float | None, backlog: Mapping[str, float]) -> Belief:

@@ -28,6 +28,7 @@ from mfcp.methods.pretrain import Pretrained, PretrainSettings, epochs, pretrain
 from mfcp.predictors.calibration import calibrate
 from mfcp.release.evidence import RUN_NOISE
 from mfcp.release.known_tasks import LEAST_SD, KnownTasks, common_variance
+from mfcp.release.memory_limits import MemoryLimits
 from mfcp.release.model import MANIFEST, Release, write_release
 from mfcp.study.featurize import PoolFeatures
 from mfcp.study.reference import with_gamma
@@ -132,6 +133,7 @@ def _fit(tables: Tables, settings: Settings, folder: Path, data: dict[str, Any],
         groups=groups,
         learned_from=np.unique(pool.source_task[seen]).tolist(),
         run_noise=_run_noise(tables, pool),
+        memory=MemoryLimits.learn(tables, setting.cluster_id, frozenset(pool.source_task[seen].tolist())),
         data=data | facts_of(tables, pool, seen),
     )
     return Release.load(folder)

@@ -104,7 +104,7 @@ def worth_measuring(
         covariance,
         STEP_NOISE**2,
         price=decision.price,
-        open_cells=belief.allowed[0] & ~believed.measured()[at] & ~np.array(tried, bool),
+        open_cells=belief.allowed[0] & ~believed.lacks[at] & ~believed.measured()[at] & ~np.array(tried, bool),
         cost=takes,
         worth=asked.worth,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from mfcp.arrays import Floats, Ints, Texts
+from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.border.json_text import read_json
 from mfcp.border.limits import limits
 from mfcp.border.regular import opened, refusing
@@ -23,12 +23,14 @@ from mfcp.predictors.residuals import TaskPoints
 from mfcp.release.evidence import RUN_NOISE, Believed, Evidence, points_of
 from mfcp.release.incomplete import complete
 from mfcp.release.known_tasks import COLUMNS, KnownTasks, unknown_cells
+from mfcp.release.memory_limits import MemoryLimits, trains
 from mfcp.rules.base import Belief
 from mfcp.rules.measuring import informed
 from mfcp.study.operator_steps import OperatorPredictor
 from mfcp.study.scaling import Scale
 from mfcp.tasks.features.descriptors import TaskFeatures, log_samples
 from mfcp.tasks.features.encoder import FittedEncoder
+from mfcp.tasks.memory import MemoryRisk, PeakMemory
 from mfcp.tasks.timing.operator_times import OperatorTimes
 from mfcp.threads import one_thread
 
@@ -54,6 +56,7 @@ class Before:
         Z: (n, d) standardised features.
         at: (n,) entries of what the log measured, see `KnownTasks.find`.
         factor: (n,) log samples that turn seconds of a sample into those of a task, else 0.
+        peak: (n,) bytes at the peak of a step, nan where they are not predicted.
     """
 
     belief: Belief
@@ -62,6 +65,7 @@ class Before:
     Z: Floats
     at: Ints
     factor: Floats
+    peak: Floats
 
     @cached_property
     def points(self) -> TaskPoints:
@@ -93,6 +97,7 @@ class Release:
         groups: families, or tasks where there are few families, that errors were measured on.
         pool_size: (M,) devices of a cluster side by side on one task.
         run_noise: deviation of log time between runs of one task on one cluster.
+        memory: tells where a task does not fit; None where the log told too little.
     """
 
     version: str
@@ -114,6 +119,7 @@ class Release:
     groups: int
     pool_size: Floats
     run_noise: float
+    memory: MemoryLimits | None = None
 
     def predict(self, tables: Tables, evidence: Evidence | None = None) -> Belief:
         """What the release believes of the rows of table `tasks`, in their order, as one round (B = 1); see `believe`.
@@ -146,7 +152,7 @@ class Release:
             errors = told.covariance
             belief = informed(belief, told.shift[None], total[None], errors[None])
         belief = self.known.update(belief, before.at, before.factor)
-        return Believed(belief, errors, told, evidence, task, self.cluster_id)
+        return Believed(belief, errors, told, evidence, task, self.cluster_id, before.peak, self._lacks(before))
 
     def before(self, tables: Tables, *, work: bool = True) -> Before:
         """What is predicted of tasks before anything that was measured of them; see `predict`.
@@ -165,7 +171,8 @@ class Release:
         # The samples of a task are a feature, but where they are told of no task: then they are a factor.
         feature, factor = (0.0 * amount, amount) if self.per_sample else (amount, 0.0 * np.nan_to_num(amount))
         Z = self.scale.standard(np.column_stack([described[:, :width], feature])).reshape(len(tasks), -1)
-        predicted = partial(self._predicted, described[:, width:].T, feature)
+        steps = described[:, width : described.shape[1] - (self.memory is not None)]
+        predicted = partial(self._predicted, steps.T, feature)
         T, A = predicted(np.nan_to_num(Z), np.arange(len(tasks)))
         own = self.trained.calibration
         variances = [np.tile(sd[0][:, None] ** 2, len(tasks)) for sd in (own.log_sd, own.own_sd, own.a_sd)]
@@ -186,7 +193,17 @@ class Release:
             reliability_known=self.reliability_known,
             width=self.width,
         )
-        return Before(belief, np.log(T), tasks, np.nan_to_num(Z), self.known.find(tasks), factor)
+        peak = np.full(len(tasks), np.nan) if self.memory is None else np.where(trains(tasks), described[:, -1], np.nan)
+        return Before(belief, np.log(T), tasks, np.nan_to_num(Z), self.known.find(tasks), factor, peak)
+
+    def _lacks(self, before: Before) -> Bools:
+        """(M, n) where a task is not expected to have the memory that it needs, and the log has not seen it succeed."""
+        if self.memory is None:
+            return np.zeros(before.belief.T.shape[1:], bool)
+        known = before.at >= 0
+        done = np.zeros(before.belief.T.shape[1:], bool)
+        done[:, known] = self.known.succeeded[:, before.at[known]] > 0
+        return self.memory.lacking(before.peak) & ~done
 
     def _predicted(self, operators: Floats, work: Floats, Z: Floats, at: Ints) -> tuple[Floats, Floats]:
         """Seconds and probabilities (M, n') of standardised features Z (n', d) without nan, of tasks `at` (n',).
@@ -292,15 +309,17 @@ class Release:
         return not flags and (stated or any(name.startswith(f"{column}=") for name in self.feature_names))
 
     def describe(self, tables: Tables) -> Floats:
-        """(n, d - 1 + M) features of the tasks but their work, nan where unknown; then log seconds per sample.
+        """(n, ·) what follows from a task's row and graph, nan where unknown.
 
-        The M last columns, nan where unknown, are what operators say of each cluster; a release without networks over
-        operators has none.
+        First d - 1 features, all but the task's work. Then, with networks over operators, M columns of log seconds per
+        sample; then, with `memory`, one of the bytes that a training step takes.
         """
         features = TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str))
         columns = [features.under(self.feature_names[:-1], self.encoder)]
         if self.operators is not None:
             columns.append(self.operators.log_seconds(features).T)
+        if self.memory is not None:
+            columns.append(self.memory.peaks(features)[:, None])
         return np.concatenate(columns, axis=1)
 
     @staticmethod
@@ -343,7 +362,25 @@ class Release:
                 groups=facts.groups,
                 pool_size=np.array(facts.pool_size or (1.0,) * len(facts.cluster_id)),
                 run_noise=facts.run_noise,
+                memory=None if facts.memory is None else facts.memory.limits_of(len(facts.cluster_id)),
             )
+
+
+class _MemoryFacts(BaseModel):
+    """`MemoryLimits.facts`."""
+
+    model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+    factors: tuple[float, ...] = Field(min_length=1)
+    shift: float
+    sd: float = Field(gt=0)
+    limits: tuple[Annotated[float, Field(gt=0)] | None, ...]
+
+    def limits_of(self, clusters: int) -> MemoryLimits:
+        """As the release uses it."""
+        if len(self.limits) != clusters or len(self.factors) != PeakMemory.parts():
+            raise ValueError(f"memory of {len(self.limits)} clusters by {len(self.factors)} factors")
+        limit = np.array([np.nan if own is None else own for own in self.limits])
+        return MemoryLimits(PeakMemory(np.array(self.factors)), MemoryRisk(self.shift, self.sd), limit)
 
 
 class _Facts(BaseModel):
@@ -367,6 +404,7 @@ class _Facts(BaseModel):
     learned_from: frozenset[str]
     pool_size: tuple[Annotated[float, Field(gt=0)], ...] = ()
     run_noise: float = Field(RUN_NOISE, gt=0)
+    memory: _MemoryFacts | None = None
 
 
 def _texts(tasks: pd.DataFrame, name: str) -> Texts:
@@ -444,6 +482,7 @@ def write_release(
     groups: int,
     learned_from: list[str],
     run_noise: float,
+    memory: MemoryLimits | None,
     data: dict[str, Any],
 ) -> None:
     """Write a release, whole or not at all; arguments as the attributes of `Release`, `setting` is what was learned."""
@@ -475,6 +514,7 @@ def write_release(
             "learned_from": sorted(learned_from),
             "pool_size": pool.pool_size.tolist(),
             "run_noise": run_noise,
+            "memory": None if memory is None else memory.facts(),
         }
         write_json(temporary / _FACTS, facts)
         names = sorted(path.name for path in temporary.iterdir())

@@ -78,6 +78,11 @@ class PeakMemory:
         start = np.log(np.concatenate([[4.0, 3.0, 1.0], np.ones(len(CLASS_NAMES) + 1)]))
         return cls(fit_factors(_parts(graphs, runs), peak, start, np.full(len(start), _PRIOR_SD)))
 
+    @staticmethod
+    def parts() -> int:
+        """How many factors there are."""
+        return len(CLASS_NAMES) + 4
+
     def predict(self, graphs: OperatorGraphs, runs: TrainingRuns) -> Floats:
         """(n,) bytes."""
         predicted: Floats = _parts(graphs, runs) @ np.exp(self.coefficients)

@@ -26,6 +26,7 @@ RUN = st.fixed_dictionaries(
         "step_time_s": number,
         "batch_size": st.sampled_from([None, None, 8, 16, 3]),
         "precision": st.sampled_from([None, "fp32", "fp16"]),
+        "peak_memory_bytes": st.sampled_from([None, 1, 5_000_000_000]),
         "started_at": st.sampled_from([None, "2026-01-01T00:00:00Z", "2026-03-01T10:00:00Z", "2026-02-01T00:00:00Z"]),
     }
 )
@@ -55,14 +56,17 @@ def slow(runs, tasks, sizes):
 
     sampled = {name for name in TASKS if any(run["task_id"] == name and sample(run) for run in runs)}
     known = [b for run in runs if (b := batch(run))]
-    cells = {key: np.full((3, 4), np.nan) for key in ("duration", "per_unit", "square")}
-    cells |= {key: np.zeros((3, 4), int) for key in ("finished", "succeeded", "count")}
+    cells = {key: np.full((3, 4), np.nan) for key in ("duration", "per_unit", "square", "peak")}
+    cells |= {key: np.zeros((3, 4), int) for key in ("finished", "succeeded", "count", "starved")}
     for i, cluster in enumerate(CLUSTERS):
         for j, task in enumerate(TASKS):
             own = [run for run in runs if run["task_id"] == task and run["cluster_id"] == cluster]
             good = [run for run in own if run["status"] == "succeeded"]
             cells["finished"][i, j] = sum(run["status"] in ("succeeded", "failed", "oom", "timeout") for run in own)
             cells["succeeded"][i, j] = len(good)
+            cells["starved"][i, j] = sum(run["status"] == "oom" for run in own)
+            if peaks := [run["peak_memory_bytes"] for run in good if run["peak_memory_bytes"]]:
+                cells["peak"][i, j] = statistics.fmean(peaks)
             seconds = [run["duration_s"] for run in good if run["duration_s"]]
             unit = [u for run in good if (u := sample(run) if task in sampled else run["step_time_s"])]
             for key, values in (("duration", seconds), ("per_unit", unit)):
@@ -94,6 +98,9 @@ def compare(log, cells, sizes):
     np.testing.assert_array_equal(found.finished, cells["finished"])
     np.testing.assert_array_equal(found.succeeded, cells["succeeded"])
     np.testing.assert_array_equal(count, cells["count"])
+    totals = totals_of(log)
+    np.testing.assert_array_equal(totals.starved, cells["starved"])
+    np.testing.assert_allclose(totals.peak.mean, cells["peak"], rtol=1e-12)
     np.testing.assert_array_equal(found.unit, cells["unit"])
     for own, expected in (
         (found.duration, cells["duration"]),

@@ -8,7 +8,8 @@ from mfcp.platform.running.returning import runs_of
 
 ROW = {
     "id": 1, "task_id": "t", "cluster_id": "c", "number": 1, "batch": "mfcp-1-1", "place": 0, "status": "succeeded",
-    "why": "", "begun_at": 1.8e9, "receipt": {"wall_s": 3.5, "end": {"report": {"step_time_s": 0.25, "batch_size": 8}}},
+    "why": "", "begun_at": 1.8e9, "limits": {"gpus": 0},
+    "receipt": {"wall_s": 3.5, "end": {"report": {"step_time_s": 0.25, "batch_size": 8}}},
 }  # fmt: skip
 
 
@@ -25,6 +26,20 @@ def test_what_is_no_figure_is_left_out(value):
     (run,) = runs_of([row], [row]).to_dict("records")
     assert run["step_time_s"] != run["step_time_s"]
     assert run["duration_s"] != run["duration_s"]
+
+
+def test_its_memory_is_what_the_task_says_else_what_its_supervisor_saw():
+    def memory(gpus, **end):
+        row = {**ROW, "limits": {"gpus": gpus}, "receipt": {"wall_s": 1.0, "end": end}}
+        (told,) = runs_of([row], [row])["peak_memory_bytes"].astype(float).tolist()
+        return None if told != told else told
+
+    assert memory(0, peak_bytes=5) == 5
+    assert memory(0, peak_bytes=5, report={"peak_memory_bytes": 7}) == 7
+    assert memory(1, peak_bytes=5) is None  # it is of the host, and the limit is the GPU's
+    assert memory(1, peak_bytes=5, report={"peak_memory_bytes": 7}) == 7
+    assert memory(0, peak_bytes="many") is None
+    assert memory(0) is None
 
 
 def test_attempts_count_by_cluster():

@@ -11,6 +11,7 @@ from typing import Literal
 Kind = Literal["text", "integer", "real", "time"]
 
 SUCCEEDED = "succeeded"
+STARVED = "oom"  # for want of memory
 UNFINISHED = ("cancelled", "running", "pending", "queued")
 """Statuses that say nothing about reliability; every other one than `SUCCEEDED` is a failure."""
 
@@ -160,6 +161,7 @@ RUNS = Table(
         Column("started_at", "time", "start of the run"),
         _count("epoch", "epoch that the figures are of", 1e9),
         _count("batch_size", "samples of one step in this run", 1e9, low=1),
+        _count("peak_memory_bytes", "memory of one device at its peak", _BYTES, low=1, unit="B"),
         _text("error", "message of a failed run"),
     ),
     key=("run_id",),

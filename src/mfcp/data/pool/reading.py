@@ -17,6 +17,7 @@ from mfcp.threads import cores, process_pool
 _COLUMNS = (
     *("task_id", "cluster_id", "status", "duration_s", "samples_per_s", "step_time_s", "batch_size", "precision"),
     "started_at",
+    "peak_memory_bytes",
 )
 
 

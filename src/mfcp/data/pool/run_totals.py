@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.data.log.schema import SUCCEEDED, UNFINISHED
+from mfcp.data.log.schema import STARVED, SUCCEEDED, UNFINISHED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +76,8 @@ class RunTotals:
         log_duration, log_sample, log_step: their logarithms.
         batch: samples of a step, of the run or else its task.
         whole: 1 in full precision, 0 in another, of runs that tell.
+        peak: bytes at the peak, of one device.
+        starved: (M, n) runs that ended for want of memory.
         sampled: (n,) tasks of which any run, failed ones included, tells seconds per sample.
         batches: batch sizes of all runs in rising order, and how many runs have each.
         implied: (S, 4) position of the cluster and of the task, samples by the sample's time, and by the step's; of
@@ -93,6 +95,8 @@ class RunTotals:
     log_step: Values
     batch: Values
     whole: Values
+    peak: Values
+    starved: Ints
     sampled: Bools
     batches: tuple[Floats, Ints]
     implied: Floats
@@ -119,7 +123,7 @@ class RunTotals:
         sampled = np.bincount(task, np.isfinite(sample), shape[1]) > 0
         times = {"duration": duration, "sample": sample, "step": step}
         logs = {f"log_{name}": _log(values) for name, values in times.items()}
-        others = {"batch": batch, "whole": _whole(runs)}
+        others = {"batch": batch, "whole": _whole(runs), "peak": _told(runs, "peak_memory_bytes")}
         own = {name: Values.of(pair[good], values[good], shape) for name, values in (times | logs | others).items()}
         unstated = good & np.isfinite(duration) & ~np.isfinite(_told(tasks, "samples"))[task]
         sizes, counts = np.unique(batch[np.isfinite(batch)], return_counts=True)
@@ -127,6 +131,7 @@ class RunTotals:
         return RunTotals(
             finished=_count(pair[finished], shape),
             succeeded=_count(pair[good], shape),
+            starved=_count(pair[(runs["status"] == STARVED).to_numpy(bool)], shape),
             **own,
             sampled=sampled,
             batches=(sizes, counts.astype(np.int64)),
@@ -145,6 +150,7 @@ class RunTotals:
             **added,
             finished=self.finished + other.finished,
             succeeded=self.succeeded + other.succeeded,
+            starved=self.starved + other.starved,
             sampled=self.sampled | other.sampled,
             batches=(sizes, counts.astype(np.int64)),
             implied=np.concatenate([self.implied, other.implied]),

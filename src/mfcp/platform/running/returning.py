@@ -21,7 +21,7 @@ from mfcp.platform.running.job_settings import ClusterSettings
 from mfcp.platform.state.attempts import Attempts
 from mfcp.platform.state.store import Store
 
-REPORTED = ("step_time_s", "samples_per_s", "batch_size", "epoch")
+REPORTED = ("step_time_s", "samples_per_s", "batch_size", "epoch", "peak_memory_bytes")
 """Columns of table runs that a task may write to the file that MFCP_REPORT names, as a JSON object."""
 
 
@@ -66,7 +66,7 @@ def runs_of(rows: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any
             "status": row["status"],
             "started_at": datetime.fromtimestamp(row["begun_at"], UTC).isoformat(),
             "error": row["why"] or None,
-            **_reported(row["receipt"] or {}),
+            **_told(row),
         }
         for row in rows
     ]
@@ -74,13 +74,16 @@ def runs_of(rows: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any
     return coerce(RUNS, frame).frame
 
 
-def _reported(receipt: dict[str, Any]) -> dict[str, Any]:
-    """What the task said of itself, where it is what the log schema takes."""
-    end = receipt.get("end")
-    told = end.get("report") if end else None
+def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the task said of itself, where it is what the log schema takes, and what its supervisor saw it hold.
+
+    The memory of a task with GPUs is theirs, which no supervisor sees.
+    """
+    end = (row["receipt"] or {}).get("end") or {}
+    told = end.get("report")
+    seen = {} if row["limits"].get("gpus") else {"peak_memory_bytes": end.get("peak_bytes")}
+    told = {**seen, **(told if isinstance(told, Mapping) else {})}
     found: dict[str, Any] = {}
-    if not isinstance(told, Mapping):
-        return found
     for name in REPORTED:
         column, value = RUNS[name], number_of(told.get(name))
         if value is None:
