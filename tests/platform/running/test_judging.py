@@ -45,11 +45,12 @@ def test_what_may_still_run_or_start_is_never_over(facts, account, asked):
 
 
 @given(facts(), accounts)
-def test_nothing_is_released_that_began_or_is_cancelled(facts, account):
+def test_nothing_is_released_that_began_or_was_given_up(facts, account):
     if judge(facts, account).act == "release":
         assert facts.seen.stage == "held"
         assert facts.seen.begin is None
         assert not facts.cancelled
+        assert facts.fenced_s is None
 
 
 @given(facts())
@@ -57,7 +58,8 @@ def test_an_attempt_never_waits_for_good(facts):
     """With every clock run out and accounting asked, all that is not alive gets an end, or is made to have one."""
     seen = facts.seen
     lives = seen.stage in ("held", "waiting", "running")
-    if lives and not facts.cancelled:
+    given_up = facts.cancelled or (facts.fenced_s is not None and seen.begin is None)
+    if lives and not given_up:
         return
     late = Facts(
         JobSeen(seen.stage, seen.jobs, seen.begin, seen.end, None if seen.silent_s is None else 1e6),

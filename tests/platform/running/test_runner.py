@@ -14,6 +14,7 @@ from mfcp.data.log.schema import SCHEMA
 from mfcp.data.log.tables import find_table, read_table
 from mfcp.executors.base import JobSeen, UnreachableError
 from mfcp.executors.simulated import Simulated
+from mfcp.platform.running import judging
 from mfcp.platform.running import runner as runner_module
 from mfcp.platform.state.attempts import Attempts
 
@@ -261,6 +262,30 @@ def test_what_waits_on_a_drained_cluster_goes_elsewhere(tmp_path, clusters):
     lost = [row for row in attempts.of() if row["status"] == "lost"]
     assert {row["why"] for row in lost} == {"x took no jobs: drained: new cooling"}
     assert set(attempts.outages()) == {"x"}
+
+
+def test_what_was_given_up_ends_although_its_cluster_was_not_reached_then(tmp_path, clusters, monkeypatch):
+    home = tmp_path / "home"
+    store = new_store(home)
+    assign(store, {"a": ("x", "take 60"), "b": ("x", "take 60"), "c": ("x", "take 1")})
+    make = lambda: runner(home, clusters, move_s=0.0)  # noqa: E731
+    make().step()
+    (tmp_path / "x" / "down").write_text("drained")
+    whole, refused = Simulated.cancel, []
+
+    def cancel(self, jobs):
+        if not refused:
+            refused.append(jobs)
+            raise UnreachableError("no route to host")
+        return whole(self, jobs)
+
+    monkeypatch.setattr(Simulated, "cancel", cancel)
+    monkeypatch.setattr(judging, "AGAIN_S", 0.1)
+    until_done(make)
+    assert len(refused) == 1
+    ends = [(row["cluster_id"], row["status"]) for row in Attempts(store).of(["c"])]
+    assert ends == [("x", "lost"), ("y", "succeeded")]
+    assert sum("take 1 " in job["command"] for job in submitted(clusters["x"]).values()) == 1
 
 
 def test_a_share_of_tasks_runs_on_a_second_cluster(tmp_path, clusters):

@@ -82,8 +82,10 @@ def judge(facts: Facts, account: Account | None = None, *, asked: bool = False) 
     if facts.cancelled and (facts.fenced_s is None or (lives and facts.fenced_s > AGAIN_S)):
         return Judgement("fence")
     if seen.begin is None:
+        if lives and facts.fenced_s is not None:  # given up: what was to end it may not have arrived
+            return Judgement("fence" if facts.fenced_s > AGAIN_S else "wait", why=facts.told)
         if seen.stage == "held":
-            return Judgement("wait" if facts.cancelled else "release")  # what was just told to end is not let start
+            return Judgement("release")
         gone = seen.stage == "over" or (seen.stage == "unknown" and facts.unknown_s > facts.outlives)
         again = facts.fenced_s is None or facts.fenced_s > AGAIN_S
         return Judgement("fence", why=seen.why) if gone and again else Judgement("wait")
