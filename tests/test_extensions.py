@@ -140,24 +140,46 @@ def test_an_installed_package_is_found_without_an_option(place: Path, tmp_path: 
     assert "extension 'fastest' (my_package): cannot be imported (ModuleNotFoundError" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "own.py: no such file; expected a Python file"),
-        ("x = 1\n1 / 0\n", "own.py: cannot be executed, line 2 (ZeroDivisionError: division by zero); mend it"),
-        ("class A:\n  pass\n", "own.py: defines no member of a family; expected a class derived from Method"),
-        ("METHODS = 3\n", "own.py: METHODS is a int; expected a mapping of labels to rows"),
-        (
-            RULE.replace('"fastest"', '"point"'),
-            "rule 'point' is there already",
-        ),
-    ],
-)  # fmt: skip
-def test_files_that_do_not_do_are_named(place: Path, text: str | None, said: str) -> None:
-    (place / "own.py").unlink(missing_ok=True)
+WRONG = {
+    "missing": (None, "own.py: no such file; expected a Python file"),
+    "fails": ("x = 1\n1 / 0\n", "own.py: cannot be executed, line 2 (ZeroDivisionError: division by zero); mend it"),
+    "nothing": ("class A:\n  pass\n", "own.py: defines no member of a family; expected a class derived from Method"),
+    "no rows": ("METHODS = 3\n", "own.py: METHODS is a int; expected a mapping of labels to rows"),
+    "taken": (RULE.replace('"fastest"', '"point"'), "rule 'point' is there already"),
+}
+EACH = """
+import contextlib, io, json, pathlib, sys
+
+from mfcp.cli import main
+
+told = {}
+for k, (name, text) in enumerate(json.load(sys.stdin).items()):
+    own, said, code = pathlib.Path(f"own{k}.py"), io.StringIO(), 0
     if text is not None:
-        (place / "own.py").write_text(text)
-    done = mfcp(place, "release", "--data", "my-log", "--out", "none", "--with", "own.py")
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+        own.write_text(text)
+    with contextlib.redirect_stderr(said):
+        try:
+            main(["release", "--data", "my-log", "--out", "none", "--with", own.name])
+        except SystemExit as end:
+            code = end.code
+    told[name] = [code, said.getvalue().replace(own.name, "own.py")]
+json.dump(told, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def wrong(place: Path) -> dict[str, tuple[int, str]]:
+    """What the command says of each file, all of them in one process."""
+    given = json.dumps({name: text for name, (text, _) in WRONG.items()})
+    done = subprocess.run([sys.executable, "-c", EACH], cwd=place, input=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, tuple[int, str]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_files_that_do_not_do_are_named(wrong: dict[str, tuple[int, str]], name: str) -> None:
+    code, said = wrong[name]
+    assert code == 2
+    assert WRONG[name][1] in said
+    assert said.count("\n") == 1
