@@ -75,13 +75,15 @@ def column_c(folder: Path) -> list[Part]:
     runs, seconds, seen = log.runs, log.seconds, log.seen
     at = runs.device
     asked = np.flatnonzero(~seen[at] & np.isfinite(seconds))
-    begin = time.process_time()
-    rows = _of_devices(log, seen, asked)
-    taken = time.process_time() - begin
-    for system, name in neusight.PUBLISHED.items():
-        rows[f"{name} (published)"] = np.log(log.published(system)[asked])[None]
-    part = _devices(log, "C", "device without a run", asked, rows)
-    part.cost[KERNELS] = (taken, 1000 * taken / len(log.graphs))
+    parts = []
+    if len(asked):
+        begin = time.process_time()
+        rows = _of_devices(log, seen, asked)
+        taken = time.process_time() - begin
+        for system, name in neusight.PUBLISHED.items():
+            rows[f"{name} (published)"] = np.log(log.published(system)[asked])[None]
+        parts.append(_devices(log, "C", "device without a run", asked, rows))
+        parts[0].cost[KERNELS] = (taken, 1000 * taken / len(log.graphs))
     known = np.flatnonzero(seen[at] & np.isfinite(seconds))
     left: dict[str, Floats] = {}
     devices = np.unique(at[known])
@@ -93,7 +95,7 @@ def column_c(folder: Path) -> list[Part]:
             advance()
     for system, name in neusight.PUBLISHED.items():
         left[f"{name} (published; has seen them)"] = np.log(log.published(system)[known])[None]
-    return [part, _devices(log, "C left out", "known devices, each left out", known, left)]
+    return [*parts, _devices(log, "C left out", "known devices, each left out", known, left)]
 
 
 def column_r(folder: Path) -> list[Part]:
@@ -112,7 +114,8 @@ def column_r(folder: Path) -> list[Part]:
         pairs = right.merge(left, on=what, suffixes=("", "_measured"))
         if asked is log:
             pairs = pairs[pairs["asked"] != pairs["measured"]]
-        parts.append(_replays(log, asked, pairs["asked"].to_numpy(), pairs["measured"].to_numpy(), title))
+        if len(pairs):
+            parts.append(_replays(log, asked, pairs["asked"].to_numpy(), pairs["measured"].to_numpy(), title))
     return parts
 
 
@@ -240,7 +243,7 @@ def _folds(
 
 def column_b(folder: Path, draws: int) -> list[Part]:
     """Job types without graphs on one accelerator of three kinds, each kind in turn unknown; Gavel's table."""
-    runs, clusters, tasks = (read_table(folder / f"{name}.parquet") for name in ("runs", "clusters", "tasks"))
+    runs, clusters, tasks = gavel_tables(folder)
     table = runs.merge(clusters[clusters["accelerator_count"] == 1], on="cluster_id")
     table = table[(table["status"].astype(str) == "succeeded") & table["step_time_s"].notna()]
     wide = table.pivot_table(index="task_id", columns="cluster_id", values="step_time_s").dropna()
@@ -288,9 +291,23 @@ def _of_new_kind(y: Floats, batch: Floats, figures: Floats, kind: int, count: in
     return {name: np.where(unseen, values, np.nan) for name, values in found.items()}
 
 
+def gavel_tables(folder: Path) -> tuple[Any, Any, Any]:
+    """Tables runs, clusters and tasks of Gavel's throughputs."""
+    needs = {
+        "runs": ("task_id", "cluster_id", "status", "step_time_s", "batch_size"),
+        "clusters": (
+            "cluster_id", "accelerator", "accelerator_count", "placement", "peak_flops", "memory_bandwidth",
+        ),
+        "tasks": ("task_id", "model"),
+    }  # fmt: skip
+    runs, clusters, tasks = (read_table(folder / f"{name}.parquet", columns) for name, columns in needs.items())
+    return runs, clusters, tasks
+
+
 def elastic_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:
     """ElasticFlow's table: eight accelerators a node."""
-    table = read_table(folder / "throughputs.csv").dropna()
+    needs = ("model", "gpu", "num_gpus", "global_batch_size", "iterations_per_s")
+    table = read_table(folder / "throughputs.csv", needs).dropna()
     count = table["num_gpus"].to_numpy(float)
     model, device = (table[name].to_numpy(str) for name in ("model", "gpu"))
     runs = ScaledRuns(model, device, table["global_batch_size"].to_numpy(float), count, count > 8)
@@ -299,7 +316,7 @@ def elastic_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:
 
 def placed_jobs(folder: Path) -> tuple[ScaledRuns, Floats]:
     """Gavel's table: jobs that run on several accelerators, in one node or spread; a step there is of one of them."""
-    runs, clusters, tasks = (read_table(folder / f"{name}.parquet") for name in ("runs", "clusters", "tasks"))
+    runs, clusters, tasks = gavel_tables(folder)
     table = runs.merge(clusters, on="cluster_id").merge(tasks[["task_id", "model"]], on="task_id")
     table = table[(table["status"].astype(str) == "succeeded") & table["step_time_s"].notna()]
     job = table["model"].astype(str) + table["accelerator"].astype(str)

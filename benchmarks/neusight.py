@@ -64,12 +64,25 @@ class Log:
 
 
 FUSED = "fusion"
+COLUMNS = {
+    "devices": (
+        "device", "vendor", "peak_flops_fp32", "peak_flops_fp32_vector", "memory_bandwidth", "num_sm", "l2_cache_bytes",
+        TRAINING_DEVICES,
+    ),
+    "cases": (
+        "device", "model", "phase", "sequence_length", "batch_size", "option", "num_devices", "graph_id", "latency_s",
+        *(f"{system}_latency_s" for system in PUBLISHED),
+    ),
+    "graphs": ("graph_id", "position", "node", "operator", "forward", "backward", "accumulate"),
+    "models": ("model", "layers"),
+    "operators": ("device", "operator", *"bmnkh", "latency_s"),
+}  # fmt: skip
 
 
 def read(folder: Path, option: str = "") -> Log:
     """The folder's tables: of the cases those without an option, or with this one."""
     figures, cases, graphs, models, operators = (
-        read_table(folder / f"{name}.parquet") for name in ("devices", "cases", "graphs", "models", "operators")
+        read_table(folder / f"{name}.parquet", columns) for name, columns in COLUMNS.items()
     )
     devices = Devices(
         tuple(figures["device"].astype(str)), tuple(figures["vendor"].astype(str)),

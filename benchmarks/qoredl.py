@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from mfcp.arrays import Floats, Ints
-from mfcp.errors import DataError, guarded
+from mfcp.errors import guarded
 from mfcp.progress import progress
 from mfcp.simulator.qore.adjuster import Running, adjust
 from mfcp.simulator.qore.equations import RunningJobs
@@ -80,10 +80,7 @@ def _allocations(x: Floats) -> Allocations:
 
 def read(path: Path) -> tuple[Floats, Floats]:
     """(n, 5) columns and (n,) seconds of the runs that succeeded."""
-    frame = read_table(path)
-    missing = [name for name in (*WORK, *GIVEN, SECONDS) if name not in frame]
-    if missing:
-        raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(frame.columns)}")
+    frame = read_table(path, (*WORK, *GIVEN, SECONDS))
     if "status" in frame:
         frame = frame[frame["status"] == "succeeded"]
     values = {name: numbers(path, frame, name, least=_LEAST) for name in (*WORK, *GIVEN, SECONDS)}

@@ -38,3 +38,11 @@ def test_cells_that_are_no_such_number_are_named(tmp_path, cell, bounds, message
         numbers(tmp_path / "a.csv", frame, "n", **bounds)
     assert numbers(tmp_path / "a.csv", frame.iloc[[0, 2]], "n").tolist() == [5.0, 6.0]
     assert np.issubdtype(numbers(tmp_path / "a.csv", frame.iloc[:1], "n").dtype, np.floating)
+
+
+def test_columns_that_are_needed_are_named_all_at_once(tmp_path):
+    path = tmp_path / "cases.csv"
+    path.write_text("device,batch\nA,1\n")
+    assert list(read_table(path, ("batch", "device"))) == ["device", "batch"]
+    with pytest.raises(DataError, match=r"cases\.csv: no column latency_s, model; there are device, batch"):
+        read_table(path, ("latency_s", "device", "model"))

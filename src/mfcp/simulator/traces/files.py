@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,18 @@ PAI = {
 """Tables of Alibaba's trace of 2020 are published without their headers."""
 
 
-def read_table(path: Path) -> pd.DataFrame:
+def read_table(path: Path, needs: Iterable[str] = ()) -> pd.DataFrame:
     """The rows of a table: .parquet, .csv, .jsonl, .json, each also with .gz, or the only one of a .tar.gz.
 
-    A file without an ending is taken for JSON, as Philly's `cluster_job_log` is. Errors as `read_packed`.
+    A file without an ending is taken for JSON, as Philly's `cluster_job_log` is.
+
+    Raises:
+        DataError: as `read_packed`, or columns that are needed are not there; all of them are named.
     """
-    return read_packed(path, headers=PAI)
+    table = read_packed(path, headers=PAI)
+    if missing := [name for name in needs if name not in table]:
+        raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(map(str, table.columns))}")
+    return table
 
 
 def numbers(
