@@ -251,7 +251,7 @@ def _clusters(root: Path, home: Path, say: Callable[[str], None]) -> Iterator[Se
         workspace.set_params(home, own_clusters.sections(slurm), "Its clusters are Slurm's, on this machine")
         for name in slurm.clusters:
             say(f"cluster {name}: SLURM_CONF={slurm.conf(name)}")
-        yield "flows.zoo_tasks", "--first-runs", "8", "--every", "30"
+        yield "flows.zoo_tasks", "--first-runs", "8", "--every", "60"
 
 
 def main() -> None:

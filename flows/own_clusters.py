@@ -33,5 +33,5 @@ def sections(slurm: OwnSlurm) -> dict[str, dict[str, Any]]:
         for name in slurm.clusters
     }
     run = {"seconds": 300.0, "memory_bytes": 3 << 30, "deliver_s": 10.0, "compare": 1.0}
-    platform = {"every_s": EVERY_S, "clusters": clusters, "run": run, "promote": {"tasks": 4, "least_tasks": 16}}
+    platform = {"every_s": EVERY_S, "clusters": clusters, "run": run, "promote": {"tasks": 4, "least_tasks": 12}}
     return {"platform": platform, "release": {"held_back": 0.4}}

@@ -27,7 +27,7 @@ PACKAGES = "slurmctld slurmd slurmdbd slurm-client munge mariadb-server slurm-wl
 INSTALL = f"apt-get install -y --no-install-recommends {PACKAGES}"
 _PROGRAMS = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacct")
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-_START_S = 60.0
+_START_S = 180.0  # of a daemon; on a busy machine some take more than a minute
 _UP = {"idle", "mixed", "allocated", "completing"}
 
 _CONTROLLER = Template("""\

@@ -193,9 +193,11 @@ def test_what_became_of_tasks_on_real_clusters_is_told(home, tmp_path):
     models.add(home / "one", {})
     own = small_log(3, seed=5, start=3000)
     store.submit({name: own[name] for name in ("tasks", "nodes", "edges")})
+    attempts = Attempts(store)
+    for name in "abc":
+        attempts.report(name, up=True, why="", backlog_s=1.0)
     match_round(store, models, MatchSettings())
     one, two, three = own["tasks"]["task_id"]
-    attempts = Attempts(store)
     same = {"state": "planned", "command": "true", "limits": {}, "status": None, "why": None, "seconds": 1.0}
     attempts.plan([{**same, "task_id": task, "cluster_id": "a", "number": 1} for task in (one, two)])
     first, _ = attempts.open()
@@ -212,6 +214,8 @@ def test_what_became_of_tasks_on_real_clusters_is_told(home, tmp_path):
         )
         assert "What became of it" not in shown(client, "/rounds/1/task", task=three)
     cells = dict(re.findall(r'<th scope="row">(\S+)</th>.*<td>([^<]*)</td><td><a', plan))
+    assert 'class="wait"' in plan
+    assert "busy before" in plan
     assert cells == {one: "waits to be handed in on b, attempt 2", two: "waits to be handed in", three: "not yet"}
     assert "<td>a</td><td>none yet</td><td>2023-11-14 22:13 UTC</td><td>7 s</td><td>node fail: <its> node</td>" in why
     assert "drained: &lt;new&gt; cooling" in clusters.text

@@ -67,6 +67,9 @@ def test_how_a_task_stands_is_told_by_its_last_attempt():
     assert words.run([one]) == "node fail"
     assert words.run([one, two]) == "waits in the queue on b, attempt 2"
     assert words.run([{**two, "state": "begun"}]) == "runs"
+    done = {**one, "status": "succeeded"}
+    assert words.run([done]) == "succeeded"
+    assert words.run([done, two]) == "succeeded on a, attempt 1"  # the other one compares
 
 
 def test_without_reliability_no_word_is_said_of_it():

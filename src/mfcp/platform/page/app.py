@@ -123,7 +123,8 @@ class Pages:
         seconds = planned["seconds"].to_numpy(np.float64)
         names = ("mean_reliability", "gamma", "lower_bound")
         known = {name: None if row[name] != row[name] else row[name] for name in names}
-        chart = draw(lanes, list(planned["task_id"]), list(planned["cluster_id"]), seconds, bound=known["lower_bound"])
+        tasks, clusters, waits = list(planned["task_id"]), list(planned["cluster_id"]), row["data"].get("backlog")
+        chart = draw(lanes, tasks, clusters, seconds, bound=known["lower_bound"], backlog=waits)
         told = words.plan(row["status"], row["makespan"], row["gap"], known["mean_reliability"], known["gamma"])
         measured = self.board.measured(planned)
         return {

@@ -93,10 +93,12 @@ def why(told: Explanation) -> list[str]:
 
 
 def run(attempts: Sequence[Mapping[str, Any]]) -> str:
-    """How a task's attempts on real clusters stand, by the last of them."""
+    """How a task stands by its attempts on real clusters: the one that succeeded, else the last."""
     if not attempts:
         return "not yet"
-    last = attempts[-1]
+    last = next(
+        (one for one in attempts if one["status"] == "succeeded"), attempts[-1]
+    )  # it may run once more, elsewhere
     if last["state"] == "over":
         told = str(last["status"]).replace("_", " ")
     else:
