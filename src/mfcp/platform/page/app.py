@@ -175,11 +175,8 @@ class Pages:
         number = request.path_params["number"]
         told = self.board.explained_then(number, request.query_params.get("task", ""))
         moved = self.board.round(number)[0]["data"].get("moved_by", {}).get(told.task_id, [])
-        back, of, ran = (
-            f"/rounds/{number}",
-            f"round {number}",
-            self.board.attempts([told.task_id]).get(told.task_id, []),
-        )
+        ran = self.board.attempts([told.task_id]).get(told.task_id, [])
+        back, of = f"/rounds/{number}", f"round {number}"
         return self._page("task", request, told=told, why=words.why(told), moved=moved, back=back, of=of, attempts=ran)
 
     def clusters(self, request: Request) -> Response:

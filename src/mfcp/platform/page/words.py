@@ -96,14 +96,13 @@ def run(attempts: Sequence[Mapping[str, Any]]) -> str:
     """How a task stands by its attempts on real clusters: the one that succeeded, else the last."""
     if not attempts:
         return "not yet"
-    last = next(
-        (one for one in attempts if one["status"] == "succeeded"), attempts[-1]
-    )  # it may run once more, elsewhere
-    if last["state"] == "over":
-        told = str(last["status"]).replace("_", " ")
+    done = [one for one in attempts if one["status"] == "succeeded"]
+    shown = done[0] if done else attempts[-1]  # one that is done may run once more, to compare releases
+    if shown["state"] == "over":
+        told = str(shown["status"]).replace("_", " ")
     else:
-        told = {"planned": "waits to be handed in", "handed": "waits in the queue"}.get(last["state"], "runs")
-    return told if len(attempts) == 1 else f"{told} on {last['cluster_id']}, attempt {last['number']}"
+        told = {"planned": "waits to be handed in", "handed": "waits in the queue"}.get(shown["state"], "runs")
+    return told if len(attempts) == 1 else f"{told} on {shown['cluster_id']}, attempt {shown['number']}"
 
 
 def _less(one: float | None, other: float | None) -> bool:
