@@ -34,16 +34,16 @@ def after(ends, *, away=(), busy=None, clusters=CLUSTERS, **settings):
     [
         ([("x", "failed")], {}, "y"),
         ([("x", "failed")], {"busy": {"y": 5.0}}, "z"),
-        ([("x", "failed")], {"away": {"y"}}, "z"),
-        ([("x", "failed")], {"away": {"y", "z"}}, "x"),
+        ([("x", "failed")], {"away": ("y",)}, "z"),
+        ([("x", "failed")], {"away": ("y", "z")}, "x"),
         ([("x", "failed"), ("y", "oom")], {}, "z"),
         ([("x", "failed"), ("y", "oom"), ("z", "timeout")], {}, None),
         ([("x", "lost"), ("y", "failed"), ("z", "failed")], {}, "x"),  # one that never began is free
         ([("x", "failed")], {"retry": {"after": ("oom",)}}, None),
         ([("x", "succeeded")], {}, None),
         ([("x", "succeeded")], {"compare": 1.0}, "y"),
-        ([("x", "succeeded")], {"compare": 1.0, "away": {"y"}}, "z"),
-        ([("x", "succeeded")], {"compare": 1.0, "away": {"y", "z"}}, None),  # nobody waits for a comparison
+        ([("x", "succeeded")], {"compare": 1.0, "away": ("y",)}, "z"),
+        ([("x", "succeeded")], {"compare": 1.0, "away": ("y", "z")}, None),  # nobody waits for a comparison
         ([("x", "succeeded")], {"compare": 1.0, "clusters": ("x",)}, None),
         ([("x", "succeeded"), ("y", "succeeded")], {"compare": 1.0}, None),
         ([("x", "succeeded"), ("y", "failed")], {"compare": 1.0}, None),
