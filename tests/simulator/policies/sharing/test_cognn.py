@@ -46,6 +46,26 @@ def test_the_heaviest_pair_is_as_light_as_can_be_and_the_heaviest_jobs_are_alone
     assert max(heavy[list(each)].sum() for each in pairs) == pytest.approx(best)
 
 
+@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize("seed", range(40))
+def test_places_hold_jobs_of_every_size(moment, seed, balanced):
+    """Unequal jobs on unequal types: nobody gets more accelerators than there are, or runs twice."""
+    rng = np.random.default_rng(seed)
+    k, size = int(rng.integers(1, 9)), rng.integers(0, 6, 2)
+    gpus = rng.choice([1, 2, 4], k)
+    speed = rng.choice([0.0, 1.0, 2.0], (k, 2), p=[0.2, 0.4, 0.4])
+    pair = np.array([(i, j) for j in range(k) for i in range(j) if gpus[i] == gpus[j]], np.int64).reshape(-1, 2)
+    together = 0.7 * np.stack([speed[pair[:, 0]], speed[pair[:, 1]]], axis=2)
+    now = moment(speed, size, gpus=gpus, pair=pair, together=together)
+    share = Policy.build("cognn", balanced=balanced).solve(now)
+    asked = np.concatenate([gpus, gpus[pair[:, 0]]])
+    assert (asked @ share <= size).all()
+    each = share.sum(axis=1)
+    runs = each[:k] + [each[k:][(pair == job).any(axis=1)].sum() for job in range(k)]
+    assert set(runs.tolist()) <= {0.0, 1.0}
+    assert not (share[:k] > 0)[speed == 0].any()
+
+
 def test_a_job_is_as_heavy_as_others_become_slow_beside_it(moment):
     pair = np.array([(0, 1), (0, 2), (1, 2)])
     together = np.array([[0.9, 0.5], [0.7, 1.0], [0.4, 0.8]])[:, None]  # of the first and of the second

@@ -35,22 +35,19 @@ class CoGnn(Shares):
         kept = moment.kept
         jobs = np.arange(len(kinds) + waiting)
         able = np.asarray((kept > 0).all(axis=2))  # pair and type
-        place = np.array(kinds, np.int64)
+        number = {tuple(each): row for row, each in enumerate(moment.pair.tolist())}
+        place = dict(enumerate(kinds))  # of the job that was placed there, as many accelerators as it asks for
         for one, other in self._pairs(moment, kept, jobs, len(place), waiting):
-            row = _row(moment, one, other)
-            free = [p for p in range(len(place)) if row >= 0 and place[p] >= 0 and able[row, place[p]]]
-            if not free:
-                continue
-            own = [p for p in free if p in (one, other)]
-            at = own[0] if own else free[-1]
-            share[k + row, place[at]] = 1.0
-            place[at] = -1
-            jobs = jobs[(jobs != one) & (jobs != other)]
-        for job in jobs:  # in order of submission, each where it was placed, or where a pair has left room
-            at = int(job) if job < len(place) and place[job] >= 0 else int((place >= 0).argmax())
-            if place[at] >= 0 and moment.speed[job, place[at]] > 0:
-                share[job, place[at]] = 1.0
-                place[at] = -1
+            row = number.get((one, other), -1)
+            free = [p for p in place if row >= 0 and moment.gpus[p] == moment.gpus[one] and able[row, place[p]]]
+            if free:
+                at = next((p for p in free if p in (one, other)), free[-1])
+                share[k + row, place.pop(at)] = 1.0
+                jobs = jobs[(jobs != one) & (jobs != other)]
+        for job in jobs.tolist():  # in order of submission, each where it was placed, or where a pair has left room
+            free = [p for p in place if moment.gpus[p] == moment.gpus[job] and moment.speed[job, place[p]] > 0]
+            if free:
+                share[job, place.pop(job if job in free else free[0])] = 1.0
         return share
 
     def _pairs(self, moment: Moment, kept: Floats, jobs: Ints, places: int, count: int) -> list[tuple[int, int]]:
@@ -70,9 +67,3 @@ def weights(moment: Moment, kept: Floats) -> Floats:
         np.add.at(lost, moment.pair[:, side], 1 - kept[:, :, 1 - side].mean(axis=1))
         np.add.at(count, moment.pair[:, side], 1.0)
     return np.asarray(lost / np.maximum(count, 1.0))
-
-
-def _row(moment: Moment, one: int, other: int) -> int:
-    """Row of a pair, -1 where these two cannot share."""
-    found = np.flatnonzero((moment.pair[:, 0] == one) & (moment.pair[:, 1] == other))
-    return int(found[0]) if len(found) else -1
