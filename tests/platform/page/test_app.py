@@ -167,13 +167,18 @@ def test_a_release_alone_without_tasks_says_what_to_do(home):
         assert "Releases" not in shown(client, "/")
 
 
-def test_a_round_shows_what_was_measured_before_it_and_how_it_came_out(home, tmp_path):
-    store = Store(f"sqlite:///{tmp_path}/platform.db")
-    models = Models(tmp_path, store)
+def platform_of(home, folder, *, tasks):
+    """A platform of its own with a release and pending tasks: its state, its models, the tasks' names."""
+    store = Store(f"sqlite:///{folder}/platform.db")
+    models = Models(folder, store)
     models.add(home / "one", {})
-    own = small_log(5, seed=5, start=3000)
+    own = small_log(tasks, seed=5, start=3000)
     store.submit({name: own[name] for name in ("tasks", "nodes", "edges")})
-    first, second = own["tasks"]["task_id"][:2]
+    return store, models, own["tasks"]["task_id"].tolist()
+
+
+def test_a_round_shows_what_was_measured_before_it_and_how_it_came_out(home, tmp_path):
+    store, models, (first, second, *_) = platform_of(home, tmp_path, tasks=5)
     cells = pd.DataFrame({"task_id": [first, second], "cluster_id": ["a", "b"], "steps": 5, "saves": 0.01,
                           "saves_s": 9.0, "takes_s": 3.0})  # fmt: skip
     assert store.ask(cells) == 2
@@ -188,16 +193,11 @@ def test_a_round_shows_what_was_measured_before_it_and_how_it_came_out(home, tmp
 
 
 def test_what_became_of_tasks_on_real_clusters_is_told(home, tmp_path):
-    store = Store(f"sqlite:///{tmp_path}/platform.db")
-    models = Models(tmp_path, store)
-    models.add(home / "one", {})
-    own = small_log(3, seed=5, start=3000)
-    store.submit({name: own[name] for name in ("tasks", "nodes", "edges")})
+    store, models, (one, two, three) = platform_of(home, tmp_path, tasks=3)
     attempts = Attempts(store)
     for name in "abc":
         attempts.report(name, up=True, why="", backlog_s=1.0)
     match_round(store, models, MatchSettings())
-    one, two, three = own["tasks"]["task_id"]
     same = {"state": "planned", "command": "true", "limits": {}, "status": None, "why": None, "seconds": 1.0}
     attempts.plan([{**same, "task_id": task, "cluster_id": "a", "number": 1} for task in (one, two)])
     first, _ = attempts.open()

@@ -310,7 +310,9 @@ class Runner:
         return True
 
     def _again(self, row: Mapping[str, Any], judgement: Judgement) -> dict[str, Any] | None:
-        """The next attempt of a task, where the settings want one."""
+        """The next attempt of a task, where the settings want one; most are done, and need no question."""
+        if judgement.status == "succeeded" and not self.settings.compare:
+            return None
         before, away, busy = self.attempts.of([row["task_id"]]), self.store.offline(), self.store.backlogs()
         cluster = next_cluster(row, judgement.status, before, self.settings, self.clusters, away, busy)
         if cluster is None:
