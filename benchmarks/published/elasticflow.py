@@ -34,8 +34,6 @@ LIMITS = (3250.0, 7200.0)  # of Tiresias, accelerator-seconds
 LARGE = 256  # accelerators from which a charge is 7 seconds and a restart 47
 NOT_YET = {"gandiva": "time slices in groups of jobs of one size; no such policy yet",
            "chronus": "a mixed integer program whose solver is not free"}  # fmt: skip
-TOO_LONG = {("edf", "cluster04")}
-ENDLESS = "15,802 jobs of which thousands wait at every slot: more than ten minutes of ours"
 SMALL = 8  # nodes: a guess at what Fig. 8b's Philly ran on under earliest deadline first
 
 
@@ -77,8 +75,8 @@ def numbers(folder: Path, _: float) -> list[Number]:
 def _number(folder: Path, row: dict[str, object]) -> Number:
     policy, trace, metric = str(row["policy"]), str(row["trace"]), str(row["metric"])
     what, value = f"{policy}, {trace}, {metric}", float(row["value"])  # type: ignore[arg-type]
-    if policy in NOT_YET or (policy, trace) in TOO_LONG:
-        return Number(what, value, None, None, NOT_YET.get(policy, ENDLESS))
+    if policy in NOT_YET:
+        return Number(what, value, None, None, NOT_YET[policy])
     own = _read(folder, trace, int(row["nodes"]), float(row["slot_s"]))  # type: ignore[call-overload, arg-type]
     found = _metric(own, _run(own, policy), metric)
     if metric == "deadline_satisfactory_ratio":

@@ -80,6 +80,11 @@ inner: Any = partial(uncounted, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 Called from Python it would crash the process: a test calls it from a kernel of its own.
 """
 
+inlined: Any = partial(inner, forceinline=True)
+"""Decorator of an inner kernel that becomes a part of its callers: where a call is short, handing over a dozen arrays,
+a hundred numbers, takes longer than what it does.
+"""
+
 
 def prepare(module: str) -> None:
     """Have a module compiled where it is not yet; called before its first kernel.

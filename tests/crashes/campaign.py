@@ -77,7 +77,9 @@ def main() -> int:
     names = options.only or list(SCENARIOS)
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[variable] = "1"  # of the processes that try a command: a forked one has no thread to wait for
-    with multiprocessing.get_context("spawn").Pool(min(len(names), os.cpu_count() or 1), maxtasksperchild=1) as pool:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(HEAVY))  # imported once, in a process that has threads of no library
+    with context.Pool(min(len(names), os.cpu_count() or 1), maxtasksperchild=1) as pool:
         for name, own in pool.imap(_named, names):
             counts = f"{own.operations:11}{own.states:8}{own.full:10}{own.beside:8}{own.seconds:7.0f}"
             print(f"{name:22}{counts}{len(own.findings):10}", flush=True)
@@ -94,8 +96,6 @@ def _named(name: str) -> tuple[str, Tally]:
 
 def campaign(name: str) -> Tally:
     """Try one command, in a process that has threads of no library: they do not live on in a forked one."""
-    for module in HEAVY:
-        __import__(module)
     scenario, tally, begin = ALL[name], Tally(), time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="mfcp-crashes-") as scratch:
         one = _Trial(scenario, Path(scratch), tally)

@@ -9,7 +9,7 @@ from mfcp.simulator.simulation import import_policies, simulate
 
 import_policies()
 MOST = {
-    "fifo": {"events": 44_001, "heap_steps": 287_818, "looks": 300_616},
+    "fifo": {"events": 44_001, "heap_steps": 143_112, "looks": 62_368},
     "easy": {"events": 44_001, "heap_steps": 3_876_973, "looks": 4_143_014},
     "srtf": {"events": 44_001, "heap_steps": 511_788, "looks": 4_870_860},
     "srsf": {"events": 44_001, "heap_steps": 229_000, "looks": 4_936_093},

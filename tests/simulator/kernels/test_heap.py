@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kernel_calls import from_python
 
 from mfcp.simulator.kernels import heap
-from mfcp.simulator.kernels.books import BY_TIME, HEAPED, JOB, NONE, fresh_books
+from mfcp.simulator.kernels.books import BY_TIME, HEAPED, JOB, NONE, PLACE, fresh_books
 
 put, take = map(from_python, (heap.put, heap.take))
 
@@ -28,8 +28,8 @@ def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps):
             held[job] = time
         running = books.lists[BY_TIME, : books.counts[HEAPED]]
         assert sorted(running) == sorted(held)
-        assert books.jobs["place"][running].tolist() == list(range(len(running)))
-        assert all(books.jobs[job]["place"] == NONE for job in range(10) if job not in held)
+        assert books.lists[PLACE][running].tolist() == list(range(len(running)))
+        assert all(books.lists[PLACE, job] == NONE for job in range(10) if job not in held)
         if held:
             assert books.times[: len(running)].tolist() == [held[job] for job in running]
             assert books.times[0] == min(held.values())

@@ -17,6 +17,15 @@ def test_jobs_in_turn_take_what_they_want_while_it_fits(demand):
     assert fill(seen, np.array([1, 2]), seen.rate, np.array([2, -1, -1])).tolist() == [2, 0, -1]  # what others hold
 
 
+def test_nobody_is_looked_at_when_nothing_is_free(demand):
+    def order():
+        yield from (0, 1)
+        raise AssertionError("asked for a third job")
+
+    seen = demand([[1.0, 2.0, 3.0]] * 3, [5])  # 4 and 1 of 5
+    assert fill(seen, order(), seen.rate).tolist() == [2, 0, -1]
+
+
 def test_growth_takes_the_best_step_per_accelerator(demand):
     seen = demand([[1.0, 1.9, 2.0], [1.0, 1.2, 1.3]], [4])
     worth = np.column_stack([seen.rate, np.zeros(2)])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.compiling import inner
+from mfcp.compiling import inlined
 from mfcp.simulator.kernels.books import BEST, FASTEST, FREE_CELL, NONE, Books
 
 NO_ROOM, FREE, OPEN = 0, 1, 2
 
 
-@inner
+@inlined
 def total(books: Books) -> int:
     """How many accelerators are free."""
     free = 0
@@ -24,7 +24,7 @@ def total(books: Books) -> int:
     return free
 
 
-@inner
+@inlined
 def forget(books: Books, job: int) -> None:
     """A job holds nothing any more; what it held is not made free."""
     cell = books.jobs[job].cell
@@ -36,7 +36,7 @@ def forget(books: Books, job: int) -> None:
     books.jobs[job].cell = NONE
 
 
-@inner
+@inlined
 def release(books: Books, job: int) -> None:
     """What a job holds becomes free."""
     cell = books.jobs[job].cell
@@ -46,7 +46,7 @@ def release(books: Books, job: int) -> None:
     forget(books, job)
 
 
-@inner
+@inlined
 def open_up(books: Books, job: int, sign: int) -> bool:
     """What a running job holds is open to those before it; with sign -1 not any more, and whether all of it was."""
     cell, was = books.jobs[job].cell, True
@@ -58,7 +58,7 @@ def open_up(books: Books, job: int, sign: int) -> bool:
     return was
 
 
-@inner
+@inlined
 def fit(books: Books, job: int, how: int, opens: bool) -> int:
     """Give a job one node if one has room, else whole nodes of one type and what is left on one more.
 
@@ -88,7 +88,7 @@ def fit(books: Books, job: int, how: int, opens: bool) -> int:
     return NO_ROOM
 
 
-@inner
+@inlined
 def _give(books: Books, job: int, node: int, count: int) -> None:
     cell = books.counts[FREE_CELL]
     books.counts[FREE_CELL] = books.cells[cell, 2]
@@ -100,7 +100,7 @@ def _give(books: Books, job: int, node: int, count: int) -> None:
     books.nodes[node].open -= count
 
 
-@inner
+@inlined
 def _spread(books: Books, job: int, need: int, kind: int, opened: int) -> bool:
     """Whole nodes of a type in order, unless larger than what is left, and the first other one with room for the rest.
 

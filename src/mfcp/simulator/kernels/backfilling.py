@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.compiling import inner, uncounted
+from mfcp.compiling import inlined, uncounted
 from mfcp.simulator.kernels.allocation import fit, total
 from mfcp.simulator.kernels.books import (
     BY_TIME,
@@ -48,7 +48,7 @@ def run(books: Books, terms: ClockTerms) -> int:
             _fill(books, terms)
 
 
-@inner
+@inlined
 def _fill(books: Books, terms: ClockTerms) -> None:
     now, free, blocked, shadow, spare = books.clock[0], total(books), False, np.inf, 0
     for kind in range(len(books.kinds) - 1):
@@ -75,7 +75,7 @@ def _fill(books: Books, terms: ClockTerms) -> None:
             shadow += rounding(shadow)
 
 
-@inner
+@inlined
 def _first(books: Books, blocked: bool, free: int, shadow: float, spare: int) -> int:
     """The first job in line; if that is blocked, the first that may pass it."""
     head = NONE
@@ -90,7 +90,7 @@ def _first(books: Books, blocked: bool, free: int, shadow: float, spare: int) ->
     return head
 
 
-@inner
+@inlined
 def _set_leaf(books: Books, job: int, seconds: float) -> None:
     """What a job is believed to need; infinite if it does not wait."""
     kind = books.jobs[job].kind
@@ -103,7 +103,7 @@ def _set_leaf(books: Books, job: int, seconds: float) -> None:
         books.counts[HEAP_STEPS] += 1
 
 
-@inner
+@inlined
 def _leaf(books: Books, kind: int, until: float) -> int:
     """The first waiting job of a kind that is believed to end by then; NONE if there is none."""
     now, root = books.clock[0], books.kinds[kind].root
@@ -119,7 +119,7 @@ def _leaf(books: Books, kind: int, until: float) -> int:
     return int(books.lists[QUEUE, books.kinds[kind].first + node - leaves])
 
 
-@inner
+@inlined
 def _reserve(books: Books, free: int, need: int) -> tuple[float, int]:
     """When so many accelerators are believed to be free for the first in line, and how many others are then.
 
@@ -147,7 +147,7 @@ def _reserve(books: Books, free: int, need: int) -> tuple[float, int]:
     return shadow, max(free - need, 0)
 
 
-@inner
+@inlined
 def _sift(books: Books, place: int, size: int) -> None:
     """Let a job sink below those that are believed to end earlier."""
     job = books.lists[SOME, place]

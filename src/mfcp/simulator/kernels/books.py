@@ -22,7 +22,7 @@ JOB = np.dtype([
     ("left", "f8"), ("executed", "f8"), ("since", "f8"), ("charge", "f8"), ("pace", "f8"), ("end", "f8"),
     ("started", "f8"), ("finished", "f8"), ("lost", "f8"), ("key", "f8"), ("due", "f8"),
     ("gpus", "i4"), ("kind", "i4"), ("level", "i4"), ("attempt", "i4"), ("status", "i4"), ("stops", "i4"),
-    ("place", "i4"), ("cell", "i4"), ("mark", "i4"),
+    ("cell", "i4"), ("mark", "i4"),
 ], align=True)  # fmt: skip
 """A job, in seconds and accelerators.
 
@@ -32,14 +32,17 @@ does not know. `left` of the present attempt at speed 1; `executed` on accelerat
 progress was last added; `charge` still to pass without progress; `pace` seconds for a second of progress; `end` of the
 attempt; `lost` accelerator-seconds of failed attempts; `key` as it was
 last computed; `due`, the believed end. `kind`: jobs of a kind ask for the same accelerators and run on the same types.
-`stops`, how often it was taken off; `place` in the heap of running jobs; `cell`, the first of what it holds; `mark`, of
-the decision under way.
+`stops`, how often it was taken off; `cell`, the first of what it holds; `mark`, of the decision under way.
 """
 NODE = np.dtype([("size", "i4"), ("type", "i4"), ("free", "i4"), ("open", "i4")], align=True)
 """Accelerators of a node: all, free now, and free or held by a job that has not kept its place yet in this decision."""
-KIND = np.dtype([("first", "i8"), ("root", "i8"), ("waiting", "i8"), ("need", "i8"), ("blocked", "i8")])
-"""Jobs that ask for the same: where they begin in QUEUE and in the tree, how many wait, how many accelerators they ask
-for, and whether the decision under way has found no place for one."""
+KIND = np.dtype([
+    ("first", "i8"), ("root", "i8"), ("waiting", "i8"), ("gone", "i8"), ("in_order", "i8"), ("need", "i8"),
+    ("blocked", "i8"),
+])  # fmt: skip
+"""Jobs that ask for the same: where they begin in QUEUE and in the tree, how many wait, whether they have all come in
+their order, and if so how many places before them are empty; how many accelerators they ask for, and whether the
+decision under way has found no place for one."""
 ROW = np.dtype([("time", "f8"), ("job", "i4"), ("gpus", "i4"), ("node", "i4"), ("event", "i1")])
 """A row of the log."""
 
@@ -74,8 +77,9 @@ class Books(NamedTuple):
         jobs: (n,) `JOB`; nodes: (L,) `NODE`; kinds: (k + 1,) `KIND`, the last of them empty; log: (capacity,) `ROW`.
         speed: (n, K) by type of accelerator; 0 where a job does not run.
         fails: (n, attempts) seconds that are left when an attempt fails, at speed 1; negative where it succeeds.
-        lists: (4, n) of jobs: BY_TIME, those that run, a heap; QUEUE, the jobs of each kind, whose order
-            its user fixes; SOME and OTHERS, room for two more.
+        lists: (5, n): BY_TIME, the jobs that run, a heap; QUEUE, the jobs of each kind, whose order its user fixes;
+            SOME and OTHERS, room for two more lists of jobs; PLACE, where each job is in the heap, apart from what else
+            is known of it, because the heap changes it most.
         tree: of the jobs of each kind; what it holds its user says.
         times: (n,) when something happens to the jobs of BY_TIME.
         cells: (C, 3) node, accelerators, next cell.
@@ -96,7 +100,7 @@ class Books(NamedTuple):
     counts: Ints
 
 
-BY_TIME, QUEUE, SOME, OTHERS = range(4)
+BY_TIME, QUEUE, SOME, OTHERS, PLACE, LISTS = range(6)
 HEAPED, ARRIVED, FREE_CELL, LISTED, QUEUED, LOGGED, EVENTS, HEAP_STEPS, LOOKS, COUNTS = range(10)
 """Places of `counts`: jobs that run, that have arrived; the first unused cell; jobs of a list that is kept, that wait;
 rows of the log; and how much was done: events, steps in heaps, jobs that decisions looked at."""
@@ -109,7 +113,9 @@ EVENT_NAMES = (
 """All that a log can tell, by its number; `mfcp.simulator.log` says what each means for what a job holds."""
 
 
-def fresh_books(jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Floats, rows: int) -> Books:
+def fresh_books(
+    jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Floats, rows: int, *, by_demand: bool = True
+) -> Books:  # fmt: skip
     """Nothing has arrived.
 
     Args:
@@ -117,13 +123,15 @@ def fresh_books(jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Float
         sizes, types: (L,) of the nodes.
         speed, fails: see `Books`.
         rows: room in the log.
+        by_demand: whether jobs that ask for the same are a kind; otherwise all jobs are one, which is enough where none
+            passes another.
     """
     n = len(jobs)
     where = np.unique(speed > 0, axis=0, return_inverse=True)[1].ravel() if speed.shape[1] > 1 else 0
-    demand = jobs["gpus"].astype(np.int64) + (where << 32)  # numbers sort faster than rows
+    demand = (jobs["gpus"].astype(np.int64) + (where << 32)) * by_demand  # numbers sort faster than rows
     _, one, kind = np.unique(demand, return_index=True, return_inverse=True)
     jobs["kind"], jobs["left"] = kind.ravel(), jobs["duration"]
-    jobs["place"] = jobs["cell"] = NONE
+    jobs["cell"] = NONE
     for name in ("end", "started", "finished"):
         jobs[name] = np.nan
     count = np.bincount(jobs["kind"], minlength=len(one))
@@ -134,8 +142,10 @@ def fresh_books(jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Float
     kinds["need"][:-1] = jobs["gpus"][one]
     cells = np.full((2 * int(sizes.sum()) + 1, 3), NONE, np.int32)  # twice as many are in use while jobs move
     cells[:-1, 2] = np.arange(1, len(cells))
+    lists = np.zeros((LISTS, n), np.int64)
+    lists[PLACE] = NONE
     return Books(
-        jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, np.zeros((4, n), np.int64), np.empty(0), np.zeros(n),
+        jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, lists, np.empty(0), np.zeros(n),
         cells, np.zeros(1), np.zeros(COUNTS, np.int64),
     )  # fmt: skip
 

@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from mfcp.compiling import inner
+from mfcp.compiling import inlined
 from mfcp.simulator.kernels.books import (
     BY_TIME,
     HEAP_STEPS,
     HEAPED,
     NONE,
+    PLACE,
     Books,
 )
 
 
-@inner
+@inlined
 def put(books: Books, job: int, time: float) -> None:
     """Add a job to which something happens at this time, or move it to where that belongs."""
-    place = np.int64(books.jobs[job].place)
+    place = books.lists[PLACE, job]
     if place == NONE:
         place = books.counts[HEAPED]
         books.counts[HEAPED] += 1
@@ -26,13 +25,13 @@ def put(books: Books, job: int, time: float) -> None:
     _settle(books, place, time)
 
 
-@inner
+@inlined
 def take(books: Books, job: int) -> None:
     """Remove a job that may be there."""
-    place = np.int64(books.jobs[job].place)
+    place = books.lists[PLACE, job]
     if place == NONE:
         return
-    books.jobs[job].place = NONE
+    books.lists[PLACE, job] = NONE
     books.counts[HEAPED] -= 1
     last = books.counts[HEAPED]
     if place < last:
@@ -40,10 +39,10 @@ def take(books: Books, job: int) -> None:
         _settle(books, place, books.times[last])
 
 
-@inner
+@inlined
 def _settle(books: Books, place: int, time: float) -> None:
     """Let the job at this place rise above those that are later, then sink below those that are earlier."""
-    jobs, lists, times, size = books.jobs, books.lists, books.times, books.counts[HEAPED]
+    lists, times, size = books.lists, books.times, books.counts[HEAPED]
     job = lists[BY_TIME, place]
     while place > 0:
         above = (place - 1) // 2
@@ -51,7 +50,7 @@ def _settle(books: Books, place: int, time: float) -> None:
             break
         times[place] = times[above]
         lists[BY_TIME, place] = lists[BY_TIME, above]
-        jobs[lists[BY_TIME, above]].place = place
+        lists[PLACE, lists[BY_TIME, above]] = place
         place = above
         books.counts[HEAP_STEPS] += 1
     while 2 * place + 1 < size:
@@ -62,9 +61,9 @@ def _settle(books: Books, place: int, time: float) -> None:
             break
         times[place] = times[child]
         lists[BY_TIME, place] = lists[BY_TIME, child]
-        jobs[lists[BY_TIME, child]].place = place
+        lists[PLACE, lists[BY_TIME, child]] = place
         place = child
         books.counts[HEAP_STEPS] += 1
     times[place] = time
     lists[BY_TIME, place] = job
-    jobs[job].place = place
+    lists[PLACE, job] = place

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mfcp.arrays import Floats, Ints
-from mfcp.compiling import inner, uncounted
+from mfcp.compiling import inlined, uncounted
 from mfcp.simulator.kernels.allocation import release
 from mfcp.simulator.kernels.books import (
     ARRIVED,
@@ -42,7 +42,7 @@ FINISHED_ALL, LOG_FULL, ASKS = -1, -2, -3
 GRID = 2.0**20  # of a second
 
 
-@inner
+@inlined
 def advance(books: Books, terms: ClockTerms) -> int:
     """Go to the next instant: what ends, fails, is demoted or submitted then.
 
@@ -99,13 +99,13 @@ def advance(books: Books, terms: ClockTerms) -> int:
     return new
 
 
-@inner
+@inlined
 def rounding(time: float) -> float:
     """Seconds within which two times are equal."""
     return 1e-9 + 1e-13 * time
 
 
-@inner
+@inlined
 def write(books: Books, job: int, event: int) -> None:
     """A row of the log."""
     row = books.log[books.counts[LOGGED]]
@@ -118,7 +118,7 @@ def write(books: Books, job: int, event: int) -> None:
     row.node = books.cells[cell, 0] if cell != NONE else NONE
 
 
-@inner
+@inlined
 def add_progress(books: Books, job: int) -> None:
     """What a running job has done since it was last looked at."""
     row, elapsed = books.jobs[job], books.clock[0] - books.jobs[job].since
@@ -128,7 +128,7 @@ def add_progress(books: Books, job: int) -> None:
     row.since = books.clock[0]
 
 
-@inner
+@inlined
 def believed(books: Books, job: int) -> float:
     """Seconds at speed 1 that the policy believes to be left; NaN if it does not know."""
     row = books.jobs[job]
@@ -145,7 +145,7 @@ def believed_of(books: Books, rows: Ints, left: Floats) -> None:
         left[position] = believed(books, rows[position])
 
 
-@inner
+@inlined
 def set_key(books: Books, job: int) -> None:
     """A job's key now. Times are put on a fine grid, so that what is equal is not told apart by rounding."""
     row = books.jobs[job]
@@ -154,7 +154,7 @@ def set_key(books: Books, job: int) -> None:
         row.key = np.floor((row.value + row.weight * believed(books, job)) * GRID + 0.5) / GRID
 
 
-@inner
+@inlined
 def before(books: Books, terms: ClockTerms, job: int, other: int) -> bool:
     """Whether a job comes before another: by rank of the level, key, and submission where the terms say so."""
     first, second = terms.rank[books.jobs[job].level], terms.rank[books.jobs[other].level]
@@ -165,7 +165,7 @@ def before(books: Books, terms: ClockTerms, job: int, other: int) -> bool:
     return bool(terms.by_submission and job < other)
 
 
-@inner
+@inlined
 def _demote(books: Books, terms: ClockTerms, job: int, forced: bool) -> None:
     """Levels by attained service.
 
@@ -182,7 +182,7 @@ def _demote(books: Books, terms: ClockTerms, job: int, forced: bool) -> None:
         write(books, job, DEMOTED)
 
 
-@inner
+@inlined
 def _end(books: Books, job: int) -> bool:
     """The end of an attempt: the job is done, given up, or waits for the next; whether it waits."""
     row = books.jobs[job]
@@ -208,7 +208,7 @@ def _end(books: Books, job: int) -> bool:
     return not last
 
 
-@inner
+@inlined
 def start(books: Books, terms: ClockTerms, job: int) -> None:
     """A placed job, which is not queued any more, runs."""
     books.counts[QUEUED] -= 1
@@ -216,7 +216,7 @@ def start(books: Books, terms: ClockTerms, job: int) -> None:
     write(books, job, STARTED)
 
 
-@inner
+@inlined
 def move(books: Books, terms: ClockTerms, job: int) -> None:
     """A running job has been placed elsewhere."""
     add_progress(books, job)
@@ -224,7 +224,7 @@ def move(books: Books, terms: ClockTerms, job: int) -> None:
     write(books, job, MOVED)
 
 
-@inner
+@inlined
 def _run(books: Books, terms: ClockTerms, job: int) -> None:
     row, cell, slowest = books.jobs[job], books.jobs[job].cell, np.inf
     while cell != NONE:
@@ -239,7 +239,7 @@ def _run(books: Books, terms: ClockTerms, job: int) -> None:
     put(books, job, plan(books, terms, job))
 
 
-@inner
+@inlined
 def stop(books: Books, job: int) -> None:
     """A running job, which has given back what it held, waits; to be queued again."""
     row = books.jobs[job]
@@ -250,7 +250,7 @@ def stop(books: Books, job: int) -> None:
     row.stops += 1
 
 
-@inner
+@inlined
 def plan(books: Books, terms: ClockTerms, job: int) -> float:
     """When a running job ends or reaches the limit of its level, if nothing else happens to it; the end is noted."""
     row, now = books.jobs[job], books.clock[0]

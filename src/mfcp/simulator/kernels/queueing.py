@@ -1,15 +1,16 @@
 # mypy: allow-untyped-decorators
 """Decisions by a key: of each kind of jobs only the first can start, and only what it displaces is looked at.
 
-Waiting jobs of a kind, which ask for the same, are a heap by their order. Where the first of a kind finds no place, no
-other of that kind does. Running jobs that come before all waiting ones stay where they are.
+Waiting jobs of a kind, which ask for the same, are a list as long as they come in their order, and from then on a heap
+until none is left. Where the first of a kind finds no place, no other of that kind does. Running jobs that come before
+all waiting ones stay where they are.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from mfcp.compiling import inner, uncounted
+from mfcp.compiling import inlined, uncounted
 from mfcp.simulator.kernels.allocation import NO_ROOM, OPEN, fit, open_up, release, total
 from mfcp.simulator.kernels.books import (
     BY_TIME,
@@ -56,6 +57,7 @@ def reorder(books: Books, terms: ClockTerms) -> None:
     for position in range(books.counts[HEAPED]):
         set_key(books, books.lists[BY_TIME, position])
     for kind in range(len(books.kinds) - 1):
+        _close_up(books, kind)
         first, size = books.kinds[kind].first, books.kinds[kind].waiting
         for position in range(size):
             set_key(books, books.lists[QUEUE, first + position])
@@ -90,7 +92,7 @@ def decide(books: Books, terms: ClockTerms) -> None:
         start(books, terms, books.lists[OTHERS, position])
 
 
-@inner
+@inlined
 def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: int) -> int:
     """Place waiting jobs from `head` on, which does not fit, where running jobs after them have to give way.
 
@@ -141,7 +143,7 @@ def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: i
     return starting
 
 
-@inner
+@inlined
 def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
     """Running jobs of SOME keep their places in order, or take others, or are stopped; accelerators of those that run.
 
@@ -177,7 +179,7 @@ def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
     return held
 
 
-@inner
+@inlined
 def _part(books: Books, terms: ClockTerms, low: int, high: int, job: int) -> int:
     """Bring those of SOME that come before a job to the front; where the others begin."""
     lists = books.lists
@@ -189,7 +191,7 @@ def _part(books: Books, terms: ClockTerms, low: int, high: int, job: int) -> int
     return low
 
 
-@inner
+@inlined
 def _list_later(books: Books, terms: ClockTerms, head: int) -> int:
     """Running jobs that come after the first waiting one, to `some`; how many."""
     later, rank, key = 0, terms.rank[books.jobs[head].level], books.jobs[head].key - 2.0 / GRID
@@ -207,7 +209,7 @@ def _list_later(books: Books, terms: ClockTerms, head: int) -> int:
     return later
 
 
-@inner
+@inlined
 def _can_change(books: Books, terms: ClockTerms, room: int) -> bool:
     """Whether a waiting job might start; or stops others by blocking them."""
     if terms.skip == NOBODY:
@@ -219,7 +221,7 @@ def _can_change(books: Books, terms: ClockTerms, room: int) -> bool:
     return bool(least <= room)
 
 
-@inner
+@inlined
 def _first(books: Books, terms: ClockTerms, room: int) -> int:
     """The first waiting job of those kinds that may still start, by what they ask for; NONE if there is none.
 
@@ -232,21 +234,30 @@ def _first(books: Books, terms: ClockTerms, room: int) -> int:
             continue
         if room >= 0 and terms.skip != NOBODY and books.kinds[kind].need > room:
             continue
-        job = books.lists[QUEUE, books.kinds[kind].first]
+        job = books.lists[QUEUE, books.kinds[kind].first + books.kinds[kind].gone]
         books.counts[LOOKS] += 1
         if head == NONE or before(books, terms, job, head):
             head = job
     return head
 
 
-@inner
+@inlined
 def _push(books: Books, terms: ClockTerms, job: int) -> None:
     """Queue a waiting job."""
     set_key(books, job)
-    kind = books.jobs[job].kind
-    first, place = books.kinds[kind].first, books.kinds[kind].waiting
-    books.kinds[kind].waiting += 1
+    own = books.kinds[books.jobs[job].kind]
+    if own.waiting == 0:
+        own.gone, own.in_order = 0, 1
+    elif own.in_order:
+        end = own.first + own.gone + own.waiting
+        if end == books.kinds[books.jobs[job].kind + 1].first or before(books, terms, job, books.lists[QUEUE, end - 1]):
+            _close_up(books, books.jobs[job].kind)
+    first, place = own.first + own.gone, own.waiting
+    own.waiting += 1
     books.counts[QUEUED] += 1
+    if own.in_order:
+        books.lists[QUEUE, first + place] = job
+        return
     while place > 0:
         parent = (place - 1) // 2
         above = books.lists[QUEUE, first + parent]
@@ -258,16 +269,29 @@ def _push(books: Books, terms: ClockTerms, job: int) -> None:
     books.lists[QUEUE, first + place] = job
 
 
-@inner
+@inlined
 def _pop(books: Books, terms: ClockTerms, kind: int) -> None:
     """The first of a kind is not queued any more; `start` counts it."""
     books.kinds[kind].waiting -= 1
+    if books.kinds[kind].in_order:
+        books.kinds[kind].gone += 1
+        return
     first, size = books.kinds[kind].first, books.kinds[kind].waiting
     books.lists[QUEUE, first] = books.lists[QUEUE, first + size]
     _down(books, terms, QUEUE, first, 0, size)
 
 
-@inner
+@inlined
+def _close_up(books: Books, kind: int) -> None:
+    """Make a heap of a list: one that is in order is one already, and only moves to where the kind begins."""
+    own = books.kinds[kind]
+    if own.gone > 0:
+        for place in range(own.waiting):
+            books.lists[QUEUE, own.first + place] = books.lists[QUEUE, own.first + own.gone + place]
+    own.gone = own.in_order = 0
+
+
+@inlined
 def _down(books: Books, terms: ClockTerms, heap: int, first: int, place: int, size: int) -> None:
     """Let a job sink below those before it, in a heap of so many jobs that begins at `first`."""
     if place >= size:

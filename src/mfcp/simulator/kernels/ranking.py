@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfcp.compiling import inner, uncounted
+from mfcp.compiling import inlined, uncounted
 from mfcp.simulator.kernels.allocation import fit, forget, open_up, release, total
 from mfcp.simulator.kernels.books import (
     ARRIVED,
@@ -63,7 +63,7 @@ def decide(books: Books, terms: ClockTerms) -> None:
         _partition(books, terms)
 
 
-@inner
+@inlined
 def _compact(books: Books, terms: ClockTerms) -> None:
     """Only jobs that wait or run stay in the order; those just demoted go last where the terms say so."""
     kept, late = 0, 0
@@ -84,7 +84,7 @@ def _compact(books: Books, terms: ClockTerms) -> None:
     books.counts[LISTED] = kept
 
 
-@inner
+@inlined
 def _rank(books: Books, terms: ClockTerms) -> None:
     """Keys, then a stable insertion sort: the order of the last event is nearly right."""
     books.counts[LOOKS] += books.counts[LISTED]
@@ -101,7 +101,7 @@ def _rank(books: Books, terms: ClockTerms) -> None:
         books.lists[SOME, hole] = job
 
 
-@inner
+@inlined
 def _choose(books: Books, terms: ClockTerms) -> None:
     """Place all jobs again, in order; `mark` says which are to run."""
     jobs, room, starting = books.jobs, total(books), 0
@@ -149,7 +149,7 @@ def _choose(books: Books, terms: ClockTerms) -> None:
         start(books, terms, books.lists[OTHERS, position])
 
 
-@inner
+@inlined
 def _partition(books: Books, terms: ClockTerms) -> None:
     """Within a level, jobs that run come before those that wait; otherwise the order stays."""
     for position in range(1, books.counts[LISTED]):

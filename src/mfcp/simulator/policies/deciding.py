@@ -127,6 +127,8 @@ def fill(demand: Demand, order: Ints, worth: Floats, chosen: Ints | None = None)
         if fits.any():
             chosen[i] = c = int(np.where(fits, worth[i], -np.inf).argmax())
             free[demand.type[c]] -= demand.gpus[c]
+        if not free.any():
+            break  # thousands may wait
     return chosen
 
 
