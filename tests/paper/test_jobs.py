@@ -1,25 +1,13 @@
 """Jobs of the study: named by what they depend on."""
 
-from pathlib import Path
-
 import pytest
-import yaml
+from study_plans import plan
 
 from mfcp.errors import SettingsError
 from mfcp.paper.jobs import plan_jobs
-from mfcp.paper.study_file import Goal, StudyPlan
-from mfcp.settings import Settings
+from mfcp.paper.study_file import Goal
 
-PARAMS = Path(__file__).parents[2] / "params.yaml"
 SOURCE = {"kind": "emulator"}
-
-
-def plan(tmp_path, change=lambda content: None, base=None):
-    content = yaml.safe_load(Path(__file__).with_name("study.yaml").read_text())
-    change(content)
-    path = tmp_path / "study.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return StudyPlan.load(path, base or Settings.load(PARAMS))
 
 
 def keys(made, source=SOURCE):

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 from running import alive, until
+from study_plans import PARAMS, STUDY
 from toy import toy_study
 
 from mfcp.cli import main
@@ -26,8 +27,6 @@ from mfcp.paper.running import alone, processes, run_jobs
 from mfcp.paper.study_file import StudyPlan
 from mfcp.settings import Settings
 
-STUDY = Path(__file__).with_name("study.yaml")
-PARAMS = Path(__file__).parents[2] / "params.yaml"
 SOURCE = {"kind": "emulator"}
 
 pytestmark = pytest.mark.xdist_group("paper")  # one reference for all

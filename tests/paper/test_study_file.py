@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from study_plans import PARAMS, plan
 
 from mfcp.errors import SettingsError
 from mfcp.paper.jobs import plan_jobs
@@ -13,16 +14,7 @@ from mfcp.paper.study_file import DEFAULT, StudyPlan
 from mfcp.settings import Settings
 
 HELD_OUT = DEFAULT.with_name("held_out.yaml")
-PARAMS = Path(__file__).parents[2] / "params.yaml"
 SOURCE = {"kind": "emulator"}
-
-
-def plan(tmp_path, change=lambda content: None, base=None):
-    content = yaml.safe_load(Path(__file__).with_name("study.yaml").read_text())
-    change(content)
-    path = tmp_path / "study.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return StudyPlan.load(path, base or Settings.load(PARAMS))
 
 
 def view(content, **changes):

@@ -4,7 +4,8 @@ import warnings
 
 import pytest
 import torch
-from onnx import TensorProto, helper
+from onnx import helper
+from onnx_by_hand import save, tensor
 
 from mfcp.errors import DataError
 from mfcp.tasks.capture.onnx import capture_onnx
@@ -87,22 +88,6 @@ def test_a_file_with_a_fixed_batch_holds_for_that_batch(tmp_path):
     module = capture_scaled(small(), [torch.zeros(4, 4, 8, 8)], "g")
     assert (ours.batch, ours.nodes["flops"].sum()) == (4, module.nodes["flops"].sum())
     assert "the file fixes the batch" in ours.only
-
-
-def tensor(name, *shape, kind=TensorProto.FLOAT):
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def save(path, nodes, inputs, outputs, weights=(), *, external=None):
-    graph = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(weights))
-    domains = [helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)]
-    model = helper.make_model(graph, opset_imports=domains, ir_version=9)
-    for weight in model.graph.initializer if external else ():
-        weight.ClearField("raw_data")
-        weight.data_location = TensorProto.EXTERNAL
-        weight.external_data.add(key="location", value=external)
-    path.write_bytes(model.SerializeToString())
-    return path
 
 
 def relu(x, y, **name):

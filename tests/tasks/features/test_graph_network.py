@@ -6,39 +6,10 @@ import pytest
 import torch
 from graphs_by_hand import BLOCK, join, tables
 
-from mfcp.tasks.features.encoder import Encoder
 from mfcp.tasks.features.graph_network import MeanConvolution
 from mfcp.tasks.graphs.operator_graphs import build_graphs
 
-QUICK = Encoder.build("gnn", steps=100, graphs=16)
-
-
-def chains(count, seed=0):
-    """Chains of products and activations of random length and size."""
-    rng = np.random.default_rng(seed)
-    parts = []
-    for g in range(count):
-        n = int(rng.integers(2, 30))
-        nodes, edges = tables(
-            rng.choice(["mm", "relu", "add"], n).tolist(), [(i, i + 1) for i in range(n - 1)], f"g{g:03d}"
-        )
-        size = 10 ** rng.uniform(3, 7)
-        amounts = {name: nodes[name] * size for name in ("flops", "bytes_read", "bytes_written")}
-        parts.append((nodes.assign(**amounts), edges))
-    return build_graphs(*join(*parts))
-
-
 pytestmark = pytest.mark.xdist_group("encoder")  # one worker makes what they share
-
-
-@pytest.fixture(scope="module")
-def graphs():
-    return chains(48)
-
-
-@pytest.fixture(scope="module")
-def fitted(graphs):
-    return QUICK.fit(graphs, np.arange(40), seed=0)
 
 
 def test_a_vector_depends_on_its_own_graph_only(fitted):
