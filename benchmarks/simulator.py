@@ -1,8 +1,9 @@
 """`python benchmarks/simulator.py`: what the clock of events costs, beside an honest Python loop on the same jobs.
 
 Jobs are drawn: lognormal durations, powers of two of accelerators. CPU seconds are medians of five warm runs of one
-process; the loop (`benchmarks/plain_simulator.py`) runs once, and its ends are checked against ours. With a queue on
-6,000 accelerators it takes many minutes: only with `--whole`. Cold runs and memory are of processes of their own.
+process, and so are the loop's (`benchmarks/plain_simulator.py`), whose ends are checked against ours. With a queue on
+6,000 accelerators it takes many minutes, and runs once: only with `--whole`. First in, first out also stands beside
+what compiled code takes at the least (`benchmarks/bare_fifo.py`). Cold runs and memory are of processes of their own.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.bare_fifo import bare_fifo
 from benchmarks.plain_simulator import plain_simulate
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
@@ -58,7 +60,18 @@ def seconds(run: Callable[[], Any], times: int = 5) -> float:
 
 def beside_the_loop(whole: bool) -> Table:
     """Ours and the loop's seconds, by policy, size and load."""
-    titles = ("policy", "jobs", "accelerators", "load", "CPU s", "events", "looks", "loop, CPU s", "loop / ours")
+    titles = (
+        "policy",
+        "jobs",
+        "accelerators",
+        "load",
+        "CPU s",
+        "events",
+        "looks",
+        "loop, CPU s",
+        "loop / ours",
+        "ours / bare",
+    )
     table = Table(*titles)
     for (n, accelerators), load in [(size, load) for size in SIZES for load in LOADS]:
         jobs, cluster = drawn(n, accelerators, load), Cluster.parse(str(accelerators))
@@ -66,17 +79,22 @@ def beside_the_loop(whole: bool) -> Table:
             policy = Policy.build(name)
             assert isinstance(policy, Ordering)
             took = seconds(lambda p=policy, j=jobs, c=cluster: simulate(j, c, p))
-            outcome, loop = simulate(jobs, cluster, policy), "-"
+            outcome, loop, bare = simulate(jobs, cluster, policy), "-", "-"
+            if name == "fifo":
+                assert np.allclose(bare_fifo(jobs, accelerators), outcome.finished)
+                bare = f"{took / seconds(lambda j=jobs, a=accelerators: bare_fifo(j, a)):.1f}"
             if whole or n < 100_000 or load < 1 or name == "fifo":
                 before = time.process_time()
                 ends = plain_simulate(jobs, accelerators, policy, jobs.duration)
                 other = time.process_time() - before
                 assert np.allclose(ends, outcome.finished), f"{name}: the loop ends otherwise"
+                if other < 10:
+                    other = seconds(lambda j=jobs, a=accelerators, p=policy: plain_simulate(j, a, p, j.duration))
                 loop = f"{other:.2f}"
             work = outcome.work
             table.add_row(
                 name, f"{n:,}", f"{accelerators:,}", f"{load:g}", f"{took:.3f}", f"{work['events']:,}",
-                f"{work['looks']:,}", loop, "-" if loop == "-" else f"{other / took:.1f}",
+                f"{work['looks']:,}", loop, "-" if loop == "-" else f"{other / took:.1f}", bare,
             )  # fmt: skip
     return table
 
