@@ -60,18 +60,8 @@ def seconds(run: Callable[[], Any], times: int = 5) -> float:
 
 def beside_the_loop(whole: bool) -> Table:
     """Ours and the loop's seconds, by policy, size and load."""
-    titles = (
-        "policy",
-        "jobs",
-        "accelerators",
-        "load",
-        "CPU s",
-        "events",
-        "looks",
-        "loop, CPU s",
-        "loop / ours",
-        "ours / bare",
-    )
+    titles = ("policy", "jobs", "accelerators", "load", "CPU s", "events", "looks", "loop, CPU s", "loop / ours",
+              "ours / bare")  # fmt: skip
     table = Table(*titles)
     for (n, accelerators), load in [(size, load) for size in SIZES for load in LOADS]:
         jobs, cluster = drawn(n, accelerators, load), Cluster.parse(str(accelerators))

@@ -67,7 +67,7 @@ def reorder(books: Books, terms: ClockTerms) -> None:
 
 @uncounted
 def decide(books: Books, terms: ClockTerms) -> None:
-    """`_decide` for a policy that has given values; apart, since a way in from Python costs seconds of compilation."""
+    """`_decide` for a policy that has given values; apart, so that a way in from Python is compiled for those alone."""
     _decide(books, terms)
 
 
