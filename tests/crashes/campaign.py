@@ -96,6 +96,8 @@ def _named(name: str) -> tuple[str, Tally]:
 
 def campaign(name: str) -> Tally:
     """Try one command, in a process that has threads of no library: they do not live on in a forked one."""
+    for module in HEAVY:  # there already; where one could not be preloaded, nobody has said so yet
+        __import__(module)
     scenario, tally, begin = ALL[name], Tally(), time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="mfcp-crashes-") as scratch:
         one = _Trial(scenario, Path(scratch), tally)
