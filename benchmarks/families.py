@@ -102,14 +102,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of folders")
     parser.add_argument("--columns", type=chosen, default=list(COLUMNS), metavar="A,B,…", help="some of them")
-    parser.add_argument("--memory", type=Path, metavar="DIR", help="a folder of `mfcp profile`, for peak memory")
+    parser.add_argument(
+        "--memory", type=Path, action="append", default=[], metavar="DIR",
+        help="a folder of `mfcp profile`, for peak memory; again for another device",
+    )  # fmt: skip
     parser.add_argument("--seeds", type=seeds_of, default=[0], metavar="N,…", help="of folds and networks in A and B")
     parser.add_argument("--draws", type=whole, default=5, metavar="N", help="of folds in D, E and of memory")
     parser.add_argument("--processes", type=whole, default=2, metavar="N")
     parser.add_argument("--page", action="store_true", help="write the page, after a run or without one")
     options = parser.parse_args()
     kept: dict[str, Any] = dict(read_json(NUMBERS)) if NUMBERS.exists() else {}
-    if options.data is None and not options.page and options.memory is None:
+    if options.data is None and not options.page and not options.memory:
         print("skipped: no measured times here; give a folder with --data")
         return
     columns = options.columns if options.data is not None else []
@@ -118,10 +121,10 @@ def main() -> None:
             judged = part.judged()
             print_part(judged)
             kept[part.column] = judged
-    if options.memory:
-        part, limited = families_tables.column_m(options.memory, options.draws)
-        kept["M"] = part.judged() | {"limited": limited}
-        print_part(kept["M"])
+    for folder in options.memory:
+        part, limited = families_tables.column_m(folder, options.draws)
+        kept[part.column] = part.judged() | {"limited": limited}
+        print_part(kept[part.column])
         for name, said in limited.items():
             print(f"{name:34} foreseen {said['foreseen']:.1%}, false alarms {said['false']:.1%}")
     if options.page:

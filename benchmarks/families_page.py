@@ -91,9 +91,11 @@ on any device. *Same seconds a sample* scales the measured step by the batch.
     "M": """## Peak memory
 
 Runs of a machine without GPU, some twenty minutes each: `mfcp profile --out DIR --batch 2,8,24 --threads 1 --steps 1`,
-then with `--memory-limit 8e8` and `1.6e9`. Small models come first, so those that are left out by the end of the budget
-are the largest of the zoo. Families of the test folds are unseen. *Everything kept once* adds weights, gradients,
-optimizer and outputs with factors of 1, and a process's own memory as fitted; DNNMem counts alike.
+then with `--memory-limit 8e8` and `1.6e9`; runs of one with a GPU: `mfcp profile --out DIR --device cuda --batch 8,64`
+for seven minutes, then two minutes each with `--memory-limit 1e9`, `2e9` and `4e9`. Small models come first, so those
+that are left out by the end of the budget are the largest of the zoo. Families of the test folds are unseen.
+*Everything kept once* adds weights, gradients, optimizer and outputs with factors of 1, and a process's own memory as
+fitted; DNNMem counts alike. A GPU's peak is what PyTorch reserved: blocks that its allocator keeps, too.
 """,
 }
 SURVEY = """## The survey's Table 5
@@ -111,9 +113,7 @@ def write_page(kept: dict[str, Any]) -> None:
         if not parts:
             continue
         text.append(section)
-        text += [_table(part) for part in parts.values()]
-        if letter == "M":
-            text.append(_memory(kept["M"]["limited"]))
+        text += [_table(part) + ("\n" + _memory(part["limited"]) if letter == "M" else "") for part in parts.values()]
     if "A infer" in kept:
         text += [_costs(kept), _survey(kept), _short(kept)]
         _plot(kept)
@@ -176,8 +176,8 @@ def _short(kept: dict[str, Any]) -> str:
 - A kind of accelerator that a job was never spread on costs {mape("E Gavel placement", "profiled fit + processes")}, and
   the largest count of Gavel's jobs {mape("E Gavel count", "profiled fit + processes")}: its language model is several
   times as fast on eight V100 as on four, and in this form twice the accelerators are at most twice as fast.
-- Peak memory is of processes on CPUs; no GPU was measured. Releases learn it from logs that tell it, of training steps
-  in full precision alone.
+- Releases learn peak memory from logs that tell it, of training steps in full precision alone, with factors for each
+  kind of accelerator; only one GPU was measured.
 """
 
 

@@ -16,6 +16,7 @@ from steps import totals, with_new_head
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.data.log.tables import read_tables
+from mfcp.errors import DataError
 from mfcp.folds import training_folds
 from mfcp.progress import progress
 from mfcp.simulator.traces.files import read_table
@@ -431,7 +432,8 @@ COUNTED, FITTED = "everything kept once", "fitted factors of a graph's parts"
 
 @dataclass(frozen=True)
 class Profile:
-    """Training runs of a profile: what was trained, bytes at the peak and of the limit, which failed, families."""
+    """Training runs of a profile: what was trained, bytes at the peak and of the limit, which failed, families, on
+    which GPU."""
 
     graphs: OperatorGraphs
     runs: TrainingRuns
@@ -439,6 +441,7 @@ class Profile:
     limit: Floats
     failed: Bools
     families: Texts
+    gpu: str | None
 
     @property
     def limited(self) -> Bools:
@@ -457,7 +460,11 @@ def read_profile(folder: Path) -> Profile:
     states = rows["optimizer"].astype(str).map(OPTIMIZER_STATES).to_numpy(float)
     runs = TrainingRuns(graphs.positions(rows["graph_id"].to_numpy(str)), rows["batch_size"].to_numpy(float), states)
     peak, limit = (rows[name].to_numpy(float, na_value=np.nan) for name in ("peak_memory_bytes", "memory_bytes"))
-    return Profile(graphs, runs, peak, limit, (rows["status"] == "oom").to_numpy(), rows["family"].to_numpy(str))
+    named = tables["clusters"].dropna(subset=["driver"])["accelerator"].unique()  # only GPUs have a driver
+    if len(named) > 1:
+        raise DataError(f"{folder}: expected runs of one device, got {', '.join(named)}; give each a folder of its own")
+    failed, families = (rows["status"] == "oom").to_numpy(), rows["family"].to_numpy(str)
+    return Profile(graphs, runs, peak, limit, failed, families, named[0] if len(named) else None)
 
 
 def column_m(folder: Path, draws: int) -> tuple[Part, dict[str, Any]]:
@@ -480,8 +487,9 @@ def column_m(folder: Path, draws: int) -> tuple[Part, dict[str, Any]]:
     at = np.flatnonzero(free)
     nothing, one = np.zeros(len(at)), np.zeros(len(at), np.int64)
     rows = {name: values[:, at] for name, values in found.items()}
-    title = "peak memory of a training step, unseen family"
-    part = Part("M", title, np.log(p.peak[at]), nothing, one, p.families[at], (FITTED,), rows)
+    column, device = ("M", "a CPU") if p.gpu is None else ("M GPU", p.gpu)
+    title = f"peak memory of a training step on {device}, unseen family"
+    part = Part(column, title, np.log(p.peak[at]), nothing, one, p.families[at], (FITTED,), rows)
     said = {
         name: {
             "runs": int(limited.sum()),

@@ -37,7 +37,7 @@ UNMIRRORED: dict[str, str] = {
         "simulator/kernels/test_queueing.py and simulator/clocks/test_events.py: against references",
     ),
     **dict.fromkeys(
-        (f"profiling/{name}.py" for name in ("folder", "isolation", "running", "server", "session", "work")),
+        (f"profiling/{name}.py" for name in ("folder", "server", "session", "work")),
         "commands/test_profile.py profiles real models with them",
     ),
     **dict.fromkeys(

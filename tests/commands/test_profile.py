@@ -16,6 +16,7 @@ import pytest
 from running import alive, until
 from test_cli import run
 
+from mfcp.commands.profile import alike
 from mfcp.data.log.schema import SCHEMA
 from mfcp.data.log.tables import read_tables
 from mfcp.data.log.validation import validate
@@ -330,6 +331,26 @@ def test_threads_and_machines_are_clusters(nets, monkeypatch):
     assert len(done.ran) == 1
     assert len(done.tables["clusters"]) == len(names) + 1
     assert done.tables["runs"]["cluster_id"].nunique() == len(names) + 1
+
+
+def test_a_module_that_cannot_be_captured_may_be_all_there_is(nets):
+    done = profile(
+        [f"{nets}/nets.py:Exits"], inputs=["4x8"], out=nets / "log", steps=1, threads=[1], device="cpu", timeout=60
+    )
+    assert done.tables["runs"]["status"].tolist() == ["failed"]
+    assert done.tables["tasks"][["graph_id", "param_count"]].isna().all(axis=None)
+    assert done.without_graph
+
+
+def test_errors_that_differ_in_numbers_are_told_once():
+    out_of_memory = "OutOfMemoryError: CUDA out of memory. Tried to allocate {} MiB. GPU 0 has 79.18 GiB."
+    errors = {out_of_memory.format("20.00"): 2, "SIGSEGV": 1, out_of_memory.format("1.50"): 3, "exit code 3": 1}
+    assert alike(errors | {"KeyError: " + "long " * 99: 1}) == [
+        f"5 x {out_of_memory.format('20.00')} (and others like it)",
+        "1 x SIGSEGV",
+        "1 x exit code 3",
+        f"1 x KeyError: {'long ' * 27}…",
+    ]
 
 
 def test_a_folder_keeps_its_format_and_its_rows(nets, capsys):

@@ -122,7 +122,18 @@ def _tables(folder: Path) -> dict[str, Border]:
 def _sources() -> list[Case]:
     made = sorted((ROOT / "tests" / "data" / "sources" / "made_here").iterdir())
     trace = next(path for path in made if path.name == "small-net.json").read_bytes()
-    return [*((path.name, path.read_bytes()) for path in made), ("small-net.json.gz", gzip.compress(trace))]
+    others = [("small-net.json.gz", gzip.compress(trace)), ("small-net-gpu.json", _with_kernels(trace))]
+    return [*((path.name, path.read_bytes()) for path in made), *others]
+
+
+def _with_kernels(trace: bytes) -> bytes:
+    """As if each operator of a trace had started a kernel."""
+    content = json.loads(trace)
+    added: list[dict[str, Any]] = []
+    for number, event in enumerate(e for e in content["traceEvents"] if e.get("cat") == "cpu_op"):
+        told = {"ph": "X", "ts": event["ts"], "dur": 9.5, "args": {"correlation": number}}
+        added += [{**told, "cat": cat, "name": cat} for cat in ("cuda_runtime", "kernel")]
+    return json.dumps({**content, "traceEvents": content["traceEvents"] + added}).encode()
 
 
 def _read_source(path: Path) -> None:

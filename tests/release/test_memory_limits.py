@@ -74,15 +74,38 @@ def test_tasks_of_unseen_families_are_kept_from_where_they_do_not_fit():
     found, peak, limit = log()
     limits, known = learn(found)
     features = TaskFeatures.of(found, found["tasks"]["task_id"].to_numpy(str))
+    assert limits.kind.tolist() == [0, 0, 0]
     told = limits.peaks(features)
-    assert np.abs(np.log(told / peak))[~known].mean() < 0.1
+    assert (told == told[0]).all()
+    assert np.abs(np.log(told[0] / peak))[~known].mean() < 0.1
     lacks = limits.lacking(told)
     assert not lacks[0].any()
     assert not lacks[2].any()  # it does not tell its memory
     new, starved = ~known, peak > limit
     assert lacks[1][new & starved].mean() > 0.9
     assert lacks[1][new & ~starved].mean() < 0.1
-    assert not limits.lacking(np.full(len(told), np.nan)).any()
+    assert not limits.lacking(np.full(told.shape, np.nan)).any()
+
+
+def test_kinds_of_accelerators_have_peaks_of_their_own():
+    """Twice the peaks on another kind; a third kind, without runs, is judged by what every kind would take."""
+    found, peak, limit = log()
+    kinds = found["clusters"].assign(accelerator=["CPU", "GPU", "new"], memory_bytes=[1e13, 1e13, round(limit)])
+    rows = found["runs"].assign(status="succeeded")
+    on_gpu = rows["cluster_id"] == "small"
+    whole = pd.concat([pd.Series(peak), pd.Series(2 * peak)], ignore_index=True).round()
+    rows = rows.assign(peak_memory_bytes=whole.where(rows.index % 2 == 0).astype("Int64"))
+    limits, known = learn({**found, "clusters": kinds, "runs": rows}, families=range(6))
+    assert on_gpu.sum() * 2 == len(rows)
+    assert limits.kind.tolist() == [0, 1, -1]
+    told = limits.peaks(TaskFeatures.of(found, found["tasks"]["task_id"].to_numpy(str)))
+    assert np.abs(np.log(told[0] / peak))[~known].mean() < 0.1
+    assert np.abs(np.log(told[1] / peak / 2))[~known].mean() < 0.1
+    assert (told[2] == told[:2].min(axis=0)).all()
+    lacks = limits.lacking(told)
+    assert not lacks[:2].any()
+    assert lacks[2][peak > 1.3 * limit].all()
+    assert not lacks[2][peak < limit / 1.3].any()
 
 
 def test_too_little_to_learn_from_is_none():
@@ -105,7 +128,7 @@ def test_no_run_had_a_limit_that_mattered():
     found, peak, limit = log()
     runs = found["runs"][found["runs"]["cluster_id"] == "big"].reset_index(drop=True)
     limits, _ = learn({**found, "runs": runs}, families=range(8))
-    lacks = limits.lacking(peak)[1]
+    lacks = limits.lacking(np.tile(peak, (3, 1)))[1]
     assert lacks[peak > 1.3 * limit].all()
     assert not lacks[peak < limit / 1.3].any()
 
@@ -128,7 +151,8 @@ def test_totals_of_peaks_and_of_runs_without_memory():
 
 
 def knowing(release, limit=(np.nan, np.nan, np.nan)):
-    return replace(release, memory=MemoryLimits(PeakMemory(FACTORS), MemoryRisk(0.0, 0.1), np.array(limit)))
+    one = (PeakMemory(FACTORS),), np.zeros(len(limit), int)
+    return replace(release, memory=MemoryLimits(*one, MemoryRisk(0.0, 0.1), np.array(limit)))
 
 
 @pytest.fixture
@@ -143,7 +167,7 @@ def test_a_task_is_not_sent_where_it_lacks_memory_and_the_answer_says_so(release
     names = release.cluster_id
     free = decide(knowing(release), unseen)
     assert free.assignment.tolist() == decide(release, unseen).assignment.tolist()
-    peak = knowing(release).believe(unseen).peak
+    peak = knowing(release).believe(unseen).peak[0]
     middle = float(np.sqrt(peak.min() * peak.max()))
     told = decide(knowing(release, (middle, np.nan, np.nan)), unseen)
     heavy = peak > middle
@@ -202,11 +226,21 @@ def test_it_is_written_and_read_with_the_release(release, folder, tmp_path):
     again = Release.load(own).memory
     assert again.limit.tolist()[::2] == [3.0, 5.0]
     assert np.isnan(again.limit[1])
-    assert again.peak.coefficients.tolist() == FACTORS.tolist()
+    assert [own.coefficients.tolist() for own in again.peak] == [FACTORS.tolist()]
+    assert again.kind.tolist() == [0, 0, 0]
     assert again.risk == MemoryRisk(0.0, 0.1)
     write({**known.memory.facts(), "limits": [3.0]})
     with pytest.raises(DataError, match="memory of 1 clusters"):
         Release.load(own)
+    write({**known.memory.facts(), "kinds": [0, 1, 0]})
+    with pytest.raises(DataError, match="memory of kind 1, where there are 1"):
+        Release.load(own)
+    write({**known.memory.facts(), "factors": [[1.0]]})
+    with pytest.raises(DataError, match="memory of 3 clusters"):
+        Release.load(own)
+    before = {name: value for name, value in known.memory.facts().items() if name != "kinds"}
+    write({**before, "factors": FACTORS.tolist()})  # as releases were written that had one kind
+    assert Release.load(own).memory.facts() == known.memory.facts()
     older = {name: value for name, value in facts.items() if name != "memory"}
     (own / "release.json").write_text(json.dumps(older))
     names = json.loads((own / MANIFEST).read_text())

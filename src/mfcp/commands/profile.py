@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.json_output import add_json, aside, print_json
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 _OUT = Path("my-machine")
 _MOST_TASKS = 24  # rows of the printed table; families beyond
+_LONGEST_ERROR = 150  # a GPU without memory tells a story
 
 
 def add_parser(commands: Any) -> None:
@@ -100,6 +103,19 @@ def _measured(runs: pd.DataFrame, tasks: pd.DataFrame, group: str) -> list[dict[
     return rows
 
 
+def alike(errors: dict[str, int]) -> list[str]:
+    """A line for errors that differ in their numbers only: how often, and the first of them."""
+    groups: dict[str, list[str]] = {}
+    for error in errors:
+        groups.setdefault(re.sub(r"\d+(\.\d+)? ?[KMG]?i?B?", "0", error), []).append(error)
+    lines = []
+    for group in groups.values():
+        others = " (and others like it)" if len(group) > 1 else ""
+        said = shorten(group[0], _LONGEST_ERROR, placeholder=" …")
+        lines.append(f"{sum(errors[error] for error in group)} x {said}{others}")
+    return lines
+
+
 def _show(content: dict[str, Any], group: str) -> None:
     """What was measured as a table, then what is left."""
     from rich.console import Console
@@ -119,8 +135,8 @@ def _show(content: dict[str, Any], group: str) -> None:
                 figures = (f"{step:.4g}", f"{row['samples_per_s']:.4g}", f"{peak:.2f}")
             table.add_row(row[group], row["cluster"], said, *figures)
         Console(width=None if sys.stdout.isatty() else 160).print(table)
-    for error, count in content["errors"].items():
-        print(f"{count} x {error}")
+    for line in alike(content["errors"]):
+        print(line)
     print(f"{content['folder']}: {content['added']} runs added, {content['runs']} in all")
     if content["left"]:
         print(f"{content['left']} runs are left; the same command goes on with them")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+# The allocator that Arrow brings has a thread in the background, and a process that forks should have none.
+_NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Isolation:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
+    @property
+    def server_pid(self) -> int | None:
+        """Process of the server; None outside the context."""
+        return None if self._server is None else self._server.pid
+
     def run(self, job: str, arguments: dict[str, Any], *, timeout: float, memory: int | None = None) -> Outcome:
         """Run a function of `mfcp.profiling.work.JOBS`.
 
@@ -93,7 +100,7 @@ class Isolation:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # an interrupt of the terminal comes to us alone
-                env=os.environ | dict.fromkeys(_ONE_THREAD, "1"),
+                env=os.environ | dict.fromkeys(_ONE_THREAD, "1") | _NO_THREAD,
             )
         return self._server
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,8 +48,8 @@ def places(device: str) -> list[dict[str, Any]]:
     found = []
     for index in range(torch.cuda.device_count()):
         gpu = torch.cuda.get_device_properties(index)
-        driver = f"{_driver()}, CUDA {torch.version.cuda}"
-        row = {"device": f"cuda:{index}", "accelerator": gpu.name, "memory_bytes": gpu.total_memory, "driver": driver}
+        version = f"{_driver_here()}, CUDA {torch.version.cuda}"
+        row = {"device": f"cuda:{index}", "accelerator": gpu.name, "memory_bytes": gpu.total_memory, "driver": version}
         found.append({**row, **software})
     return found
 
@@ -141,7 +142,13 @@ def _blas(config: str) -> str:
     return "; ".join(line for line in lines if "Build settings" not in line)
 
 
-def _driver() -> str:
-    with suppress(OSError, IndexError):
-        return "driver " + Path("/proc/driver/nvidia/version").read_text().split("Kernel Module")[1].split()[0]
-    return "driver unknown"
+def driver(said: str) -> str:
+    """The version in what NVIDIA's kernel module says of itself, which names it before or after the architecture."""
+    version = re.search(r"\b\d+\.\d+(\.\d+)?\b", said)
+    return f"driver {version[0]}" if version else "driver unknown"
+
+
+def _driver_here() -> str:
+    with suppress(OSError):
+        return driver(Path("/proc/driver/nvidia/version").read_text())
+    return driver("")

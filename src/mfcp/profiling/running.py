@@ -188,12 +188,14 @@ class Session:
         if graph_id not in self.facts:
             nodes = self.folder.tables["nodes"]
             nodes = nodes[nodes["graph_id"] == graph_id]
-            self.facts[graph_id] = {
-                "param_count": int(nodes["param_count"].sum()) or None,
-                "flops": float(nodes["flops"].sum()) if len(nodes) else None,
-                "activations": float(activations(nodes).sum()) if len(nodes) else None,
-                "graph_id": graph_id if len(nodes) else None,
-            }
+            self.facts[graph_id] = dict.fromkeys(("param_count", "flops", "activations", "graph_id"))
+            if len(nodes):
+                self.facts[graph_id] = {
+                    "param_count": int(nodes["param_count"].sum()) or None,
+                    "flops": float(nodes["flops"].sum()),
+                    "activations": float(activations(nodes).sum()),
+                    "graph_id": graph_id,
+                }
         return self.facts[graph_id]
 
     def _task(self, run: ProfilingRun) -> dict[str, Any]:
@@ -218,6 +220,7 @@ class Session:
 
 def _row(run: ProfilingRun, settings: RunSettings, outcome: Outcome) -> dict[str, Any]:
     result = outcome.result or {}
+    on_gpu = run.place["device"] != "cpu"
     times = result.get("step_times")
     median, low, high = np.quantile(times, [0.5, 0.1, 0.9]).tolist() if times else (None, None, None)
     return {
@@ -233,7 +236,8 @@ def _row(run: ProfilingRun, settings: RunSettings, outcome: Outcome) -> dict[str
         "error": outcome.error,
         "wall_s": outcome.wall_s,
         "cpu_s": outcome.cpu_s,
-        "peak_memory_bytes": result.get("peak_bytes") or outcome.peak_bytes,
+        # What a run on a GPU took of the host says nothing of the GPU's memory.
+        "peak_memory_bytes": result.get("peak_bytes") if on_gpu else outcome.peak_bytes,
         "warmup_steps": settings.warmup,
         "steps": len(times) if times else None,
         "step_time_p10_s": low,

@@ -206,12 +206,14 @@ def _at_hand(release: Release, believed: Believed, clusters: Collection[str] | N
 def _provenance(release: Release, tables: Tables, believed: Believed, names: tuple[str, ...]) -> dict[str, Any]:
     """That of the release, and which clusters were left out for want of memory."""
     told = release.provenance(tables)
-    lacks = believed.lacks[[release.cluster_id.index(name) for name in names]]
+    own = [release.cluster_id.index(name) for name in names]
+    lacks, peak = believed.lacks[own], believed.peak[own]
     for j in np.flatnonzero(lacks.any(axis=0)):
-        task, need = str(tables["tasks"]["task_id"].iloc[j]), believed.peak[j] / 2**30
+        task, needs = str(tables["tasks"]["task_id"].iloc[j]), peak[lacks[:, j], j] / 2**30
+        need = " to ".join(dict.fromkeys(f"{bound:.1f}" for bound in (needs.min(), needs.max())))
         left = "it is expected to fit nowhere" if lacks[:, j].all() else "it is not sent there"
         where = ", ".join(np.array(names)[lacks[:, j]].tolist())
-        told["not_measured"].append(f"memory of {task} on {where}: {need:.1f} GiB are predicted, so {left}")
+        told["not_measured"].append(f"memory of {task} on {where}: {need} GiB are predicted, so {left}")
     return told
 
 

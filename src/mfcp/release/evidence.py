@@ -78,7 +78,7 @@ class Believed:
         evidence: that evidence.
         task: (N,) identities of the tasks, as in it; empty where there was none.
         cluster_id: (M,) clusters of the release.
-        peak: (N,) bytes that a step of each task is predicted to take, nan where that is not predicted.
+        peak: (M, N) bytes that a step of each task is predicted to take, nan where that is not predicted.
         lacks: (M, N) where a task is not expected to have the memory that it needs.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,12 +32,15 @@ class MemoryLimits:
     """What tells the peak of a training step, and which clusters have less.
 
     Attributes:
-        peak: bytes by graph and batch.
+        peak: bytes by graph and batch, for each of K kinds of accelerator; a process on a CPU and an allocator of a
+            GPU keep other things.
+        kind: (M,) which of them a cluster is, -1 of a kind whose runs told no peak.
         risk: of a run that is to peak at so many bytes.
         limit: (M,) bytes of one device, nan where they are not told.
     """
 
-    peak: PeakMemory
+    peak: tuple[PeakMemory, ...]
+    kind: Ints
     risk: MemoryRisk
     limit: Floats
 
@@ -69,48 +73,68 @@ class MemoryLimits:
         i, j = _some(usable & (totals.peak.count > 0))
         if len(j) < _FEW_PAIRS or len(set(family[j])) < _FEW_FAMILIES:
             return None
-        peaks = totals.peak.mean[i, j]
+        peaks, kinds = totals.peak.mean[i, j], _kinds(clusters)
         # What says whether a run fits must not have learned the family's own peaks.
         fold = dict(zip(*_folds(family), strict=True))
         of_task = np.array([fold[name] for name in family])
         limits = floats(clusters["memory_bytes"])
         a, b = _some((failed | (usable & (totals.succeeded > 0))) & np.isfinite(limits)[:, None])
         predicted = np.full(len(b), np.nan)
-        for part in range(_FOLDS):
-            known, asked = of_task[j] != part, of_task[b] == part
+        for part, kind in product(range(_FOLDS), np.unique(kinds)):
+            known = (of_task[j] != part) & (kinds[i] == kind)
+            asked = (of_task[b] == part) & (kinds[a] == kind)
             if known.any() and asked.any():
                 fitted = PeakMemory.fit(features.graphs, runs.take(j[known]), peaks[known])
                 predicted[asked] = fitted.predict(features.graphs, runs.take(b[asked]))
         sure = np.isfinite(predicted)
         risk = MemoryRisk.fit(predicted[sure], limits[a][sure], failed[a, b][sure])
-        return cls(PeakMemory.fit(features.graphs, runs.take(j), peaks), risk, limit)
+        seen = np.unique(kinds[i])
+        every = [PeakMemory.fit(features.graphs, runs.take(j[kinds[i] == k]), peaks[kinds[i] == k]) for k in seen]
+        of_cluster = dict(zip(clusters["cluster_id"], kinds.tolist(), strict=True))
+        place = {kind: k for k, kind in enumerate(seen.tolist())}
+        kind_of = np.array([place.get(of_cluster.get(name, -1), -1) for name in cluster_id])
+        return cls(tuple(every), kind_of, risk, limit)
 
     def peaks(self, features: TaskFeatures) -> Floats:
-        """(n,) bytes that a training step of each task would take; nan without a graph or a batch."""
-        found = np.full(len(features.tasks), np.nan)
+        """(M, n) bytes that a training step of each task would take on each cluster; nan without a graph or a batch.
+
+        On a cluster of a kind whose runs told no peak it is the least of all kinds, so that a task is kept away only
+        where every kind of memory would be too small.
+        """
+        found = np.full((len(self.kind), len(features.tasks)), np.nan)
         if features.graphs is None:
             return found
         runs = _steps(features)
         known = runs.graph >= 0
-        found[known] = self.peak.predict(features.graphs, runs.take(known))
+        by_kind = np.array([peak.predict(features.graphs, runs.take(known)) for peak in self.peak])
+        found[:, known] = np.concatenate([by_kind, by_kind.min(axis=0, keepdims=True)])[self.kind]
         return found
 
     def lacking(self, peaks: Floats) -> Bools:
         """(M, n) where tasks that peak at so many bytes are not expected to fit; nowhere, where nothing is known."""
-        known = np.isfinite(self.limit)[:, None] & np.isfinite(peaks)
-        limit, peak = np.broadcast_arrays(self.limit[:, None], peaks)
+        limit = np.broadcast_to(self.limit[:, None], peaks.shape)
+        known = np.isfinite(limit) & np.isfinite(peaks)
         result = np.zeros(known.shape, bool)
-        result[known] = self.risk.risk(peak[known], limit[known]) > _UNLIKELY
+        result[known] = self.risk.risk(peaks[known], limit[known]) > _UNLIKELY
         return result
 
     def facts(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
-            "factors": self.peak.coefficients.tolist(),
+            "factors": [peak.coefficients.tolist() for peak in self.peak],
+            "kinds": self.kind.tolist(),
             "shift": self.risk.shift,
             "sd": self.risk.sd,
             "limits": [None if np.isnan(own) else float(own) for own in self.limit],
         }
+
+
+def _kinds(clusters: pd.DataFrame) -> Ints:
+    """(·,) kind of accelerator of each row, as a number."""
+    if "accelerator" not in clusters:
+        return np.zeros(len(clusters), np.int64)
+    number: Ints = np.unique(clusters["accelerator"].fillna("").to_numpy(str), return_inverse=True)[1]
+    return number
 
 
 def _of_clusters(clusters: pd.DataFrame, cluster_id: tuple[str, ...]) -> Floats:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.border.json_text import read_json
@@ -56,7 +56,7 @@ class Before:
         Z: (n, d) standardised features.
         at: (n,) entries of what the log measured, see `KnownTasks.find`.
         factor: (n,) log samples that turn seconds of a sample into those of a task, else 0.
-        peak: (n,) bytes at the peak of a step, nan where they are not predicted.
+        peak: (M, n) bytes at the peak of a step, nan where they are not predicted.
     """
 
     belief: Belief
@@ -171,7 +171,10 @@ class Release:
         # The samples of a task are a feature, but where they are told of no task: then they are a factor.
         feature, factor = (0.0 * amount, amount) if self.per_sample else (amount, 0.0 * np.nan_to_num(amount))
         Z = self.scale.standard(np.column_stack([described[:, :width], feature])).reshape(len(tasks), -1)
-        steps = described[:, width : described.shape[1] - (self.memory is not None)]
+        peak = np.full((len(self.cluster_id), len(tasks)), np.nan)
+        steps = described[:, width:]
+        if self.memory is not None:
+            steps, peak = steps[:, : -len(peak)], np.where(trains(tasks), steps[:, -len(peak) :].T, np.nan)
         predicted = partial(self._predicted, steps.T, feature)
         T, A = predicted(np.nan_to_num(Z), np.arange(len(tasks)))
         own = self.trained.calibration
@@ -193,7 +196,6 @@ class Release:
             reliability_known=self.reliability_known,
             width=self.width,
         )
-        peak = np.full(len(tasks), np.nan) if self.memory is None else np.where(trains(tasks), described[:, -1], np.nan)
         return Before(belief, np.log(T), tasks, np.nan_to_num(Z), self.known.find(tasks), factor, peak)
 
     def _lacks(self, before: Before) -> Bools:
@@ -312,14 +314,14 @@ class Release:
         """(n, ·) what follows from a task's row and graph, nan where unknown.
 
         First d - 1 features, all but the task's work. Then, with networks over operators, M columns of log seconds per
-        sample; then, with `memory`, one of the bytes that a training step takes.
+        sample; then, with `memory`, M of the bytes that a training step takes.
         """
         features = TaskFeatures.of(tables, tables["tasks"]["task_id"].to_numpy(str))
         columns = [features.under(self.feature_names[:-1], self.encoder)]
         if self.operators is not None:
             columns.append(self.operators.log_seconds(features).T)
         if self.memory is not None:
-            columns.append(self.memory.peaks(features)[:, None])
+            columns.append(self.memory.peaks(features).T)
         return np.concatenate(columns, axis=1)
 
     @staticmethod
@@ -370,17 +372,30 @@ class _MemoryFacts(BaseModel):
     """`MemoryLimits.facts`."""
 
     model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
-    factors: tuple[float, ...] = Field(min_length=1)
+    factors: tuple[tuple[float, ...], ...] = Field(min_length=1)
+    kinds: tuple[Annotated[int, Field(ge=-1)], ...]
     shift: float
     sd: float = Field(gt=0)
     limits: tuple[Annotated[float, Field(gt=0)] | None, ...]
 
     def limits_of(self, clusters: int) -> MemoryLimits:
         """As the release uses it."""
-        if len(self.limits) != clusters or len(self.factors) != PeakMemory.parts():
-            raise ValueError(f"memory of {len(self.limits)} clusters by {len(self.factors)} factors")
+        counts = {len(factors) for factors in self.factors}
+        if {len(self.limits), len(self.kinds)} != {clusters} or counts != {PeakMemory.parts()}:
+            raise ValueError(f"memory of {len(self.limits)} clusters of {len(self.kinds)} kinds by {counts} factors")
+        if max(self.kinds) >= len(self.factors):
+            raise ValueError(f"memory of kind {max(self.kinds)}, where there are {len(self.factors)}")
         limit = np.array([np.nan if own is None else own for own in self.limits])
-        return MemoryLimits(PeakMemory(np.array(self.factors)), MemoryRisk(self.shift, self.sd), limit)
+        peak = tuple(PeakMemory(np.array(factors)) for factors in self.factors)
+        return MemoryLimits(peak, np.array(self.kinds), MemoryRisk(self.shift, self.sd), limit)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_one_kind(cls, told: Any) -> Any:
+        """A release of before had one set of factors for all clusters."""
+        if isinstance(told, dict) and "kinds" not in told and isinstance(told.get("limits"), list):
+            return {**told, "factors": [told.get("factors")], "kinds": [0] * len(told["limits"])}
+        return told
 
 
 class _Facts(BaseModel):

@@ -126,12 +126,18 @@ def test_an_empty_platform_is_shown_as_such(
 def test_another_gamma_comes_with_a_word() -> None:
     columns = {"tasks": 1, "status": "optimal", "makespan": 9.0, "bound": 9.0, "gap": 0.0, "mean_reliability": 0.95}
     assert _changes_of([(1, "a", 0.728), (2, "a", 0.728), (3, "b", 0.9), (4, "b", 0.9)], columns) == [
-        "From round 3 on, release b asks for gamma 0.900, where a asked for 0.728."
+        "From round 3 on, release b asks for gamma 0.900, where a asked for gamma 0.728."
     ]
     assert _changes_of([(1, "a", 0.7), (2, "b", 0.7)], columns) == []
+    # A log in which no run failed tells nothing of reliability.
+    assert _changes_of([(1, "a", None), (2, "b", None)], columns) == []
+    assert _changes_of([(1, "a", None), (2, "b", 0.9), (3, "c", float("nan"))], columns) == [
+        "From round 2 on, release b asks for gamma 0.900, where a asked for no gamma.",
+        "From round 3 on, release c asks for no gamma, where b asked for gamma 0.900.",
+    ]
 
 
-def _changes_of(rounds: list[tuple[int, str, float]], columns: dict[str, object]) -> list[str]:
+def _changes_of(rounds: list[tuple[int, str, float | None]], columns: dict[str, object]) -> list[str]:
     class Rounds:
         def rounds(self, last: int) -> pd.DataFrame:
             rows = [{"round_id": k, "version": version, "gamma": gamma} | columns for k, version, gamma in rounds]

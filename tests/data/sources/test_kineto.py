@@ -12,10 +12,13 @@ import pytest
 import torch
 
 from mfcp.data.log.validation import validate
-from mfcp.data.sources.kineto import Kineto, flops_of
+from mfcp.data.sources.kineto import Kineto, flops_of, seconds_of
 from mfcp.errors import DataError
 
 MADE = Path(__file__).parent / "made_here" / "small-net.json"
+# Of training ResNet-18 with a batch of 512 on an H100, cut down to steps, launches, kernels and one forward pass.
+ON_A_GPU = MADE.parents[1] / "made_on_a_gpu" / "h100-resnet-18.json.gz"
+TOOK = 0.10205  # seconds of a step, by the clock over 20 steps without a profiler
 
 
 def test_a_trace_is_a_run_with_the_graph_of_its_forward_pass():
@@ -36,6 +39,48 @@ def test_without_the_batch_nothing_is_said_of_one_sample():
     tables = Kineto(path=str(MADE), cluster="alpha").read(0)
     assert tables["nodes"]["flops"].isna().all()
     assert tables["runs"]["batch_size"].isna().all()
+
+
+def test_a_step_on_a_gpu_ends_when_its_kernels_do():
+    tables = Kineto(path=str(ON_A_GPU), cluster="gpu", batch_size=512).read(0)
+    (run,) = tables["runs"].to_dict("records")
+    assert run["step_time_s"] == pytest.approx(TOOK, rel=0.01)  # the host was done after 18 ms
+    assert tables["clusters"]["accelerator"].tolist() == ["NVIDIA H100 80GB HBM3"]
+    nodes = tables["nodes"]
+    counts = nodes["op"].value_counts()
+    assert (counts["convolution"], counts["cudnn_batch_norm"], counts["relu"], counts["addmm"]) == (20, 20, 17, 1)
+    assert nodes["flops"].sum() == 2 * 1_814_073_344  # multiplications with additions of one image
+
+
+def step(number, ts, dur):
+    return {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "ts": ts, "dur": dur}
+
+
+def launched(correlation, launch, start, dur, category="kernel"):
+    return [
+        {"ph": "X", "cat": "cuda_runtime", "name": "launch", "ts": launch, "dur": 1,
+         "args": {"correlation": correlation}},
+        {"ph": "X", "cat": category, "name": "work", "ts": start, "dur": dur, "args": {"correlation": correlation}},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([step(1, 0, 10), step(2, 10, 20)], [10, 20]),  # no GPU
+        ([step(1, 0, 10), step(2, 10, 10), *launched(1, 2, 5, 40), *launched(2, 12, 45, 40)], [40]),
+        ([step(1, 0, 10), step(2, 10, 10), *launched(2, 12, 45, 40, "gpu_memcpy"), *launched(1, 2, 5, 40)], [40]),
+        ([step(1, 0, 10), step(2, 10, 90), *launched(1, 2, 5, 40), *launched(2, 12, 45, 40)], [55]),  # the host is last
+        ([step(1, 0, 10), *launched(1, 2, 35, 40), *launched(2, 3, 75, 5)], [45]),  # what came before is not its own
+        ([step(1, 0, 10), *launched(1, 2, 5, 2)], [10]),
+        ([step(1, 5, 10), step(2, 15, 10), *launched(1, 2, 5, 90), *launched(2, 25, 95, 90)], [10]),  # of no step
+        ([step(1, 0, 10), step(2, 10, 20), *launched("1", 2, 5, 90), *launched([1], 2, 5, 90), launched(3, 2, 5, 90)[1],
+          {**launched(4, 2, 5, 90)[1], "args": [4]}], [10, 20]),  # started by nothing that is told
+    ],
+    ids=["host", "gpu", "copies", "host-last", "one-step", "one-step-of-the-host", "between", "unknown"],
+)  # fmt: skip
+def test_seconds_of_steps(events, expected):
+    assert seconds_of(Path("t.json"), {"traceEvents": events}) == pytest.approx([value / 1e6 for value in expected])
 
 
 PROGRAM = """
@@ -86,6 +131,7 @@ def test_flops_of_products_and_convolutions_are_those_that_torch_counts():
         assert flops_of(event) == counter.get_total_flops(), name
     assert flops_of({"name": "aten::relu", "args": {"Input Dims": [[2, 3]]}}) is None
     assert flops_of({"name": "aten::mm", "args": {}}) is None
+    assert flops_of({"name": "aten::mm", "args": [1]}) is None
 
 
 @pytest.mark.parametrize(

@@ -169,11 +169,16 @@ def _changes(store: Store) -> list[str]:
     """What another release has changed for the rounds shown: the gamma that is asked for."""
     rows = store.rounds(ROUNDS).sort_values("round_id")[["round_id", "version", "gamma"]].to_dict("records")
     return [
-        f"From round {after['round_id']} on, release {after['version']} asks for gamma {after['gamma']:.3f}, where "
-        f"{before['version']} asked for {before['gamma']:.3f}."
+        f"From round {after['round_id']} on, release {after['version']} asks for {_asked(after)}, where "
+        f"{before['version']} asked for {_asked(before)}."
         for before, after in pairwise(rows)
-        if after["version"] != before["version"] and abs(after["gamma"] - before["gamma"]) > 5e-4
+        if after["version"] != before["version"] and _asked(after) != _asked(before)
     ]
+
+
+def _asked(row: dict[Any, Any]) -> str:
+    gamma = row["gamma"]  # not known, or nan, where no run failed yet
+    return "no gamma" if gamma is None or gamma != gamma else f"gamma {gamma:.3f}"
 
 
 def _as_json(store: Store, models: Models, counts: dict[str, int]) -> str:

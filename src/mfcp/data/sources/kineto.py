@@ -1,5 +1,8 @@
 """Traces of PyTorch's profiler, as `torch.profiler` exports them for Chrome: steps and operators.
 
+A host hands work to a GPU and goes on, so a step there takes as long as from the end of one step's work to that of the
+next, however early the host was done with it.
+
 A trace tells when each operator ran and, with `record_shapes=True`, on which shapes. It does not tell what consumed
 what: edges are the order of execution. Bytes, parameters and outputs stay unknown; FLOPs are counted where shapes tell
 them, for one sample, hence only where the batch is known.
@@ -12,6 +15,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from mfcp.data.log.tables import Tables
 
 STEP = "ProfilerStep#"
+_LAUNCHES = ("cuda_runtime", "cuda_driver")  # calls on the host, also of HIP
+_WORK = ("kernel", "gpu_memcpy", "gpu_memset")  # what they start on the device
 ENDINGS = (".json", ".json.gz")
 # Operators that only say how a tensor is looked at: they start no kernel.
 VIEWS = {
@@ -69,12 +75,11 @@ class Kineto(Source):
             task = path.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace")
             steps, operators = steps_of(path, content), forward(path, content)
             accelerators |= {str(one.get("name")) for one in content.get("deviceProperties") or []}
-            times = [step["dur"] / 1e6 for step in steps]
             base = float(content.get("baseTimeNanoseconds", 0)) / 1e9
             began = datetime.fromtimestamp(base + steps[0]["ts"] / 1e6, UTC) if base else None
             runs.append(
                 {"run_id": f"{self.cluster}/{path.relative_to(root) if root.is_dir() else path.name}", "task_id": task,
-                 "cluster_id": self.cluster, "step_time_s": median(times), "status": "succeeded",
+                 "cluster_id": self.cluster, "step_time_s": median(seconds_of(path, content)), "status": "succeeded",
                  "batch_size": self.batch_size, "started_at": None if began is None else began.isoformat()}
             )  # fmt: skip
             if task not in tasks:
@@ -145,6 +150,47 @@ def steps_of(path: Path, content: Mapping[str, Any]) -> list[dict[str, Any]]:
     return steps
 
 
+def seconds_of(path: Path, content: Mapping[str, Any]) -> list[float]:
+    """Seconds that each step took; on a GPU without the first of several, which may have waited for earlier work.
+
+    Raises:
+        DataError: there is no step.
+    """
+    import numpy as np
+
+    steps = steps_of(path, content)
+    begun = {_correlation(event): event["ts"] for category in _LAUNCHES for event in _events(path, content, category)}
+    begun.pop(None, None)
+    work = [
+        (begun[_correlation(event)], event["ts"], event["ts"] + event["dur"])
+        for category in _WORK
+        for event in _events(path, content, category)
+        if _correlation(event) in begun
+    ]
+    if not work:
+        return [step["dur"] / 1e6 for step in steps]
+    launched, start, end = np.array(work).T
+    begins, durations = np.array([(step["ts"], step["dur"]) for step in steps]).T
+    step = np.searchsorted(begins, launched, side="right") - 1
+    inside = (step >= 0) & (launched < (begins + durations)[step])
+    ends = begins + durations
+    np.maximum.at(ends, step[inside], end[inside])
+    if len(steps) > 1:
+        return [float(seconds) for seconds in np.diff(ends) / 1e6]
+    return [max(durations[0], ends[0] - start[inside].min(initial=ends[0])) / 1e6]
+
+
+def _arguments(event: Mapping[str, Any]) -> dict[str, Any]:
+    told = event.get("args")
+    return told if isinstance(told, dict) else {}
+
+
+def _correlation(event: Mapping[str, Any]) -> int | None:
+    """Number that a launch and what it starts have in common."""
+    number = _arguments(event).get("correlation")
+    return number if isinstance(number, int) else None
+
+
 def forward(path: Path, content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Operators of the last step's forward pass, in order: innermost ones that autograd knows, without views.
 
@@ -163,17 +209,16 @@ def forward(path: Path, content: Mapping[str, Any]) -> list[dict[str, Any]]:
     backward = [event["ts"] for event in inside if str(event["name"]).startswith("autograd::engine")]
     inside = [event for event in inside if not backward or event["ts"] < min(backward)]
     inside = [event for event in inside if str(event["name"]).startswith("aten::") and operator(event) not in VIEWS]
-    numbered = [event for event in inside if "Sequence number" in (event.get("args") or {})]
-    kept = numbered or inside
-    last = [
-        event
-        for place, event in enumerate(kept)
-        if numbered == [] or not (place + 1 < len(kept) and kept[place + 1]["ts"] < event["ts"] + event["dur"])
-    ]
-    found = last if numbered else _outermost(kept)
+    numbered = [event for event in inside if "Sequence number" in _arguments(event)]
+    found = _innermost(numbered) if numbered else _outermost(inside)
     if not found:
         raise DataError(f"{path}: no operators in its last step; profile ProfilerActivity.CPU as well")
     return found
+
+
+def _innermost(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    nexts = [event["ts"] for event in events[1:]] + [inf]
+    return [event for event, after in zip(events, nexts, strict=True) if after >= event["ts"] + event["dur"]]
 
 
 def _outermost(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -191,7 +236,7 @@ def operator(event: Mapping[str, Any]) -> str:
 
 def flops_of(event: Mapping[str, Any]) -> float | None:
     """Two for each multiplication with addition, of products and convolutions; None where shapes do not tell."""
-    arguments = event.get("args") or {}
+    arguments = _arguments(event)
     shapes: list[list[int]] = arguments.get("Input Dims") or []
     values: list[str] = arguments.get("Concrete Inputs") or []
     name = operator(event)
