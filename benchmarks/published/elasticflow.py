@@ -1,8 +1,8 @@
 """ElasticFlow (Gu et al., ASPLOS 2023): jobs with deadlines, elastic and not, Figs. 8b and 10.
 
 Their simulator has a slot: 60 seconds in Fig. 8b, 240 in Fig. 10. Earliest deadline first and ElasticFlow decide once
-in a slot. Themis steps from slot to slot: what is submitted waits for the next, and a job ends with its own. Tiresias
-follows events.
+in a slot, and under the latter a job holds what it has to the end of one. Themis steps from slot to slot: what is
+submitted waits for the next, and a job ends with its own. Tiresias follows events.
 """
 
 from __future__ import annotations
@@ -163,10 +163,10 @@ def _edf(own: _Trace, _: bool) -> Outcome:
 def _elastic(own: _Trace, _: bool) -> Outcome:
     terms = {"charge_s": 7.0, "restart_s": 47.0} if own.gpus >= LARGE else {}
     semantics = preset("elasticflow", slot_s=own.slot_s, restart_every=int(own.slot_s), **terms)
+    policy = Policy.build("elastic_flow", strict=True, slot_s=own.slot_s)
     return simulate(
-        own.jobs, Cluster.parse(str(own.gpus)), Policy.build("elastic_flow", strict=True), semantics=semantics,
-        configurations=own.ways(elastic=True),
-    )  # fmt: skip
+        own.jobs, Cluster.parse(str(own.gpus)), policy, semantics=semantics, configurations=own.ways(elastic=True)
+    )
 
 
 def _tiresias(own: _Trace, charged: bool) -> Outcome:

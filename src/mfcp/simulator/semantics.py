@@ -49,8 +49,15 @@ class SlotTerms(BaseModel):
     per_doubling_s: float = Field(
         0.0, ge=0, description="more of them, times 1 + log2 of its accelerators, unless it has run so before"
     )
-    restart_every: int = Field(0, ge=0, description="decisions after which all layouts are forgotten; 0 for never")
+    restart_every: int = Field(0, ge=0, description="events after which all layouts are forgotten; 0 for never")
     restart_s: float = Field(0.0, ge=0, description="what every job is charged then, besides")
+    layouts: Literal["of a job", "of places"] = Field(
+        "of a job", description="what has run so before: the job, or any job at these places, the largest first"
+    )
+    ends: Literal["exact", "with a slot"] = Field(
+        "exact", description="until when a job holds what it has: the end of its work, or of a slot that began with the"
+        " last decision",
+    )  # fmt: skip
 
 
 Semantics = EventTerms | RoundTerms | SlotTerms
@@ -64,7 +71,14 @@ PRESETS: dict[str, Semantics] = {
     "slots": SlotTerms(),
     # Gu et al., ASPLOS 2023: on 256 accelerators or more, 7 and 47 seconds instead of 2 and 27
     "elasticflow": SlotTerms(
-        slot_s=60.0, charge="every decision", charge_s=2.0, per_doubling_s=2.0, restart_every=60, restart_s=27.0
+        slot_s=60.0,
+        charge="every decision",
+        charge_s=2.0,
+        per_doubling_s=2.0,
+        restart_every=60,
+        restart_s=27.0,
+        layouts="of places",
+        ends="with a slot",
     ),
     "gavel": RoundTerms(),  # Narayanan et al., OSDI 2020
     "shockwave": RoundTerms(round_s=120.0, reset_s=1000.0, cut_s=20.0),  # Zheng et al., NSDI 2023

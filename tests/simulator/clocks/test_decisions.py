@@ -62,6 +62,37 @@ def test_events_within_a_slot_wait_for_it():
     assert outcome.finished.tolist() == [5.0, 9.0]
 
 
+def on_one(submit, seconds, **terms):
+    """Jobs of these seconds on one accelerator, by deadline."""
+    jobs = Jobs.simple(
+        np.array(submit), np.ones(len(submit), np.int64), np.array(seconds), deadline=np.full(len(submit), 999.0)
+    )
+    ways, semantics = Configurations.rigid(jobs, Cluster.parse("1")), SlotTerms(**terms)
+    return simulate(jobs, Cluster.parse("1"), Policy.build("edf_widest"), semantics=semantics, configurations=ways)
+
+
+def test_a_job_holds_what_it_has_to_the_end_of_a_slot():
+    outcome = on_one([0.0, 20.0], [40.0, 10.0], slot_s=30.0, ends="with a slot")
+    # The second job comes at 20 and waits for the slot; at 30 nothing ends; two slots from there hold 10 seconds.
+    assert outcome.started.tolist() == [0.0, 60.0]
+    assert outcome.finished.tolist() == [60.0, 90.0]
+
+
+def test_who_is_done_within_a_slot_ends_when_something_else_happens():
+    outcome = on_one([0.0, 45.0], [40.5, 10.0], slot_s=30.0, ends="with a slot")
+    assert outcome.finished.tolist() == [41.0, 75.0]  # to the second, and noticed at 45
+    assert outcome.started.tolist() == [0.0, 45.0]
+
+
+def test_a_place_that_was_used_is_known_to_all_until_a_restart():
+    terms = {"charge_s": 1.0, "per_doubling_s": 4.0, "layouts": "of places"}
+    assert on_one([0.0, 0.0], [10.0, 10.0], **terms).finished.tolist() == [15.0, 26.0]
+    assert on_one([0.0, 0.0], [10.0, 10.0], **terms | {"layouts": "of a job"}).finished.tolist() == [15.0, 30.0]
+    # The second event forgets all places after it has charged who is on a new one; the third pays for that.
+    more = on_one([0.0, 0.0, 0.0], [10.0, 10.0, 10.0], restart_every=1, restart_s=7.0, **terms)
+    assert more.finished.tolist() == [15.0, 26.0, 48.0]
+
+
 @pytest.mark.parametrize(("sizes", "why"), [((1,), "gives more than there is"), ((-1,), "asks for no further")])
 def test_a_policy_that_breaks_the_rules_is_named(sizes, why):
     with pytest.raises(SolverError, match=why):

@@ -66,10 +66,14 @@ class Allotment:
     Attributes:
         chosen: (k,) configuration; -1 to wait.
         wake: seconds when to decide again, even if nothing happens until then.
+        order: (k,) rows in the order in which those of one size are placed; None for theirs.
+        ends: (k,) seconds until when each job is planned to hold what it has; None where it runs as it does now.
     """
 
     chosen: Ints
     wake: float = np.inf
+    order: Ints | None = None
+    ends: Floats | None = None
 
 
 class Decider(Protocol):

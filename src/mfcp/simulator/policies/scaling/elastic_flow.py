@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -13,6 +13,16 @@ from mfcp.compiling import kernel
 from mfcp.errors import SettingsError
 from mfcp.simulator.policies.base import Uses, View
 from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand
+from mfcp.simulator.policies.scaling.elastic_growth import (
+    STEPS,
+    Planned,
+    grown_as_published,
+    largest,
+    least_level,
+    merged,
+    parted,
+    rounded,
+)
 
 
 class ElasticFlow(Deciding):
@@ -29,6 +39,10 @@ class ElasticFlow(Deciding):
     uses: ClassVar[Uses] = ("expected", "deadline")
 
     strict: bool = Field(False, description="new jobs are taken together or not at all, and a late one keeps them out")
+    slot_s: float = Field(
+        0.0, ge=0, description="as the authors' code has it: plans end with a slot of so many seconds, and what is"
+        " free goes where it costs most; 0 for the paper's rule",
+    )  # fmt: skip
 
     def check(self, view: View) -> None:
         """What it uses must be known, and all accelerators of one type.
@@ -46,13 +60,13 @@ class ElasticFlow(Deciding):
     def admit(self, demand: Demand, new: Bools) -> Bools:
         """One after another, in order of submission."""
         if self.strict:
-            return np.full(len(new), True) if minimum_shares(demand).met.all() else ~new
+            return np.full(len(new), True) if minimum_shares(demand, self.slot_s).met.all() else ~new
         admitted = ~new
         for i in np.flatnonzero(new):
             admitted[i] = True
             some = demand.rows(admitted)
             met = np.empty(len(demand.job), bool)
-            met[admitted] = minimum_shares(some).met
+            met[admitted] = minimum_shares(some, self.slot_s).met
             admitted[i] = met[admitted & (new | self._could(demand))].all()
         return admitted
 
@@ -71,37 +85,18 @@ class ElasticFlow(Deciding):
         return possible
 
 
-class Planned(NamedTuple):
-    """Plans of k jobs.
-
-    Attributes:
-        met: (k,) whether the deadline is met.
-        time, level: (k, STEPS) when a job's configuration changes, infinite beyond the last, and to which; -1 for none.
-    """
-
-    met: Bools
-    time: Floats
-    level: Ints
-
-    def at(self, now: float) -> tuple[Ints, float]:
-        """(k,) configuration now, and when the first changes."""
-        rows, step = np.arange(len(self.time)), (self.time <= now).sum(axis=1) - 1
-        following = np.where(self.time > now, self.time, np.inf).min(initial=np.inf)
-        return np.where(step >= 0, self.level[rows, step], -1), float(following)
-
-
-STEPS = 24  # of a plan; one with more keeps its last
-
-
 class _Promises:
     """One run. A plan that meets all deadlines is kept, and followed where a new one would not."""
 
     def __init__(self, policy: ElasticFlow) -> None:
-        self.admit, self.promised = policy.admit, dict[int, tuple[Floats, Ints]]()
+        self.admit, self.slot_s, self.promised = policy.admit, policy.slot_s, dict[int, tuple[Floats, Ints]]()
 
     def decide(self, demand: Demand) -> Allotment:
         """New plans if they keep all promises, else the old ones."""
-        plan = minimum_shares(demand)
+        plan = minimum_shares(demand, self.slot_s)
+        if self.slot_s:
+            plan, order = grown_as_published(demand, plan, self.slot_s)
+            return Allotment(plan.at(demand.now)[0], plan.changes(demand.now), order, plan.ends)
         held = np.array([job in self.promised for job in demand.job.tolist()], bool)
         if plan.met[held].all():
             rows = np.flatnonzero(plan.met)
@@ -110,20 +105,32 @@ class _Promises:
             time, level = np.full(plan.time.shape, np.inf), np.full(plan.level.shape, -1)
             for i in np.flatnonzero(held):
                 time[i], level[i] = self.promised[int(demand.job[i])]
-            plan = Planned(held, time, level)
+            plan = Planned(held, time, level, plan.cost)
         chosen, change = plan.at(demand.now)
         return Allotment(_grow_cheaply(demand, chosen), change)
 
 
-def minimum_shares(demand: Demand) -> Planned:
-    """Plan all jobs by deadline: each takes the smallest sizes that suffice on what is left free."""
+def minimum_shares(demand: Demand, slot_s: float = 0.0) -> Planned:
+    """Plan all jobs by deadline: each takes the smallest sizes that suffice on what is left free.
+
+    With slots a job holds what it has to the end of its last one, and deadlines count by the second.
+    """
     k = len(demand.job)
-    plan = Planned(np.zeros(k, bool), np.full((k, STEPS), np.inf), np.full((k, STEPS), -1))
+    plan = Planned(np.zeros(k, bool), np.full((k, STEPS), np.inf), np.full((k, STEPS), -1), np.zeros(k))
     if k:
         order = np.lexsort((demand.job, demand.deadline))
         room = np.empty(4 * k + 8), np.empty(4 * k + 8, np.int64), np.empty(4 * k + 8, np.int64)
         _plan(
-            demand.now, order, demand.deadline, demand.left, demand.rate, demand.gpus, int(demand.size[0]), *room, plan
+            demand.now,
+            order,
+            demand.deadline,
+            demand.left,
+            demand.rate,
+            demand.gpus,
+            int(demand.size[0]),
+            *room,
+            plan,
+            slot_s,
         )
     return plan
 
@@ -155,30 +162,36 @@ def _grow_cheaply(demand: Demand, chosen: Ints) -> Ints:
 @kernel
 def _plan(
     now: float, order: Ints, deadline: Floats, left: Floats, rate: Floats, gpus: Ints, capacity: int, time: Floats,
-    free: Ints, given: Ints, plan: Planned,
+    free: Ints, given: Ints, plan: Planned, slot_s: float,
 ) -> None:  # fmt: skip
     """Free accelerators are a step function: `free[s]` from `time[s]` to `time[s + 1]`."""
     count = 1
     time[0] = now
     free[0] = capacity
     for job in order:
-        level, point = _least_level(count, time, free, deadline[job], left[job], rate[job], gpus)
-        due = deadline[job] if level >= 0 else np.inf
-        top = level if level >= 0 else len(gpus) - 1
-        todo, end, last = left[job], now, 0
+        level, point = least_level(0, count, time, free, deadline[job], left[job], rate[job], gpus)
+        due = now + rounded(deadline[job] - now, slot_s) if level >= 0 else np.inf
+        top, slot_end = level if level >= 0 else len(gpus) - 1, now + rounded(deadline[job] - now, slot_s)
+        if slot_s > 0 and level < 0:  # what is late loses what is left of the slot of its deadline
+            count = parted(count, time, free, slot_end)
+        todo, end, last, cost = left[job], now, 0, 0.0
         for s in range(count):
             if time[s] >= due:
                 break
             until = min(time[s + 1] if s + 1 < count else np.inf, due)
-            given[s] = _largest(free[s], top if s >= point else top - 1, rate[job], gpus)
+            given[s] = largest(free[s], top if s >= point else top - 1, rate[job], gpus)
             last = s
             if given[s] >= 0:
                 speed = rate[job, given[s]]
-                if todo <= speed * (until - time[s]) * (1 + 1e-12):
-                    end = time[s] + todo / speed
+                span = (deadline[job] if until == slot_end else until) - time[s]
+                if todo <= speed * span * (1 + 1e-12):
+                    end = time[s] + rounded(todo / speed, slot_s)
                     todo = 0.0
+                    cost += gpus[given[s]] * ((time[s + 1] if s + 1 < count and time[s + 1] < due else end) - time[s])
                     break
-                todo -= speed * (until - time[s])
+                todo -= speed * span
+                cost += gpus[given[s]] * (until - time[s])
+        plan.cost[job] = cost
         plan.met[job] = level >= 0 and todo <= 1e-9 * left[job] + 1e-12
         if todo > 0:
             end = min(due, time[last + 1] if last + 1 < count else due)
@@ -202,33 +215,5 @@ def _plan(
         for s in range(last + 1):
             if given[s] >= 0:
                 free[s] -= gpus[given[s]]
-
-
-@kernel
-def _least_level(
-    count: int, time: Floats, free: Ints, deadline: float, left: float, rate: Floats, gpus: Ints
-) -> tuple[int, int]:
-    """The smallest configuration that ends in time, and the first step in which it is needed; -1 if none does."""
-    for level in range(len(gpus)):
-        if rate[level] <= 0:
-            continue
-        done, until = 0.0, deadline
-        for s in range(count - 1, -1, -1):
-            if time[s] >= deadline:
-                continue
-            given = _largest(free[s], level, rate, gpus)
-            if given >= 0:
-                done += rate[given] * (until - time[s])
-            until = time[s]
-            if done >= left:
-                return level, s
-    return -1, 0
-
-
-@kernel
-def _largest(free: int, most: int, rate: Floats, gpus: Ints) -> int:
-    """The largest configuration up to `most` that fits; -1 if none does."""
-    for level in range(most, -1, -1):
-        if rate[level] > 0 and gpus[level] <= free:
-            return level
-    return -1
+        if slot_s > 0:
+            count = merged(count, time, free)
