@@ -170,8 +170,8 @@ def _plan(
     free[0] = capacity
     for job in order:
         level, point = least_level(0, count, time, free, deadline[job], left[job], rate[job], gpus)
-        due = now + rounded(deadline[job] - now, slot_s) if level >= 0 else np.inf
-        top, slot_end = level if level >= 0 else len(gpus) - 1, now + rounded(deadline[job] - now, slot_s)
+        slot_end = now + rounded(deadline[job] - now, slot_s) if slot_s > 0 else deadline[job]
+        top, due = (level, slot_end) if level >= 0 else (len(gpus) - 1, np.inf)
         if slot_s > 0 and level < 0:  # what is late loses what is left of the slot of its deadline
             count = parted(count, time, free, slot_end)
         todo, end, last, cost = left[job], now, 0, 0.0
