@@ -1,10 +1,21 @@
-"""Progress bars for a person watching; silence in logs and pipes."""
+"""What a person sees in a terminal: tables, and progress bars that are silent in logs and pipes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(width: int | None = None, *, stderr: bool = False) -> Console:
+    """Prints titles and names as they are: in those of strangers, brackets and colons are no markup."""
+    from rich.console import Console
+
+    return Console(width=width, stderr=stderr, markup=False, emoji=False)
 
 
 @contextmanager
@@ -18,7 +29,6 @@ def progress(description: str, total: int | None = None) -> Iterator[Callable[[]
         print(f"{description} …", flush=True)
         yield lambda: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -29,7 +39,7 @@ def progress(description: str, total: int | None = None) -> Iterator[Callable[[]
     )
 
     known = () if total is None else (MofNCompleteColumn(), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *known)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), *known)
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda: bar.advance(task)

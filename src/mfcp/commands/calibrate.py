@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mfcp.commands.json_output import add_json, aside, print_json
 from mfcp.errors import DataError, SettingsError
 from mfcp.files import output_folder
+from mfcp.progress import console
 
 if TYPE_CHECKING:
     from mfcp.data.emulator_calibration import Calibrated
@@ -102,7 +103,6 @@ def _print_left_out(report: dict[str, Any]) -> None:
 
 
 def _print(found: list[Calibrated]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title="step times of model families that the fit has not seen")
@@ -112,7 +112,7 @@ def _print(found: list[Calibrated]) -> None:
         log = one.log
         errors = ("-", "-") if one.mape != one.mape else (f"{100 * one.mape:.1f} %", f"{one.r2:.3f}")
         table.add_row(log.cluster_id, log.accelerator, log.phase, str(len(log.seconds)), *errors)
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    console(None if sys.stdout.isatty() else 140).print(table)
 
 
 def _record(one: Calibrated) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mfcp.commands.json_output import add_json, aside, print_json
 from mfcp.errors import SettingsError
 from mfcp.files import output_folder
+from mfcp.progress import console
 from mfcp.tasks.capture.inputs import DTYPES, input_size, parse_input
 
 if TYPE_CHECKING:
@@ -224,7 +225,6 @@ def _amounts(nodes: pd.DataFrame, edges: pd.DataFrame) -> tuple[list[dict[str, A
 
 def _print(rows: list[dict[str, Any]], unknown: dict[str, int]) -> None:
     """One line a graph; the operators without a class below."""
-    from rich.console import Console
     from rich.table import Table
 
     titles = ("graph", "operators", "FLOPs forward", "FLOPs training", "read [B]", "written [B]", "parameters", "other")
@@ -234,7 +234,7 @@ def _print(rows: list[dict[str, Any]], unknown: dict[str, int]) -> None:
     for row in rows:
         name, operators, *amounts, other = row.values()
         table.add_row(name, str(operators), *("-" if one is None else _short(one) for one in amounts), str(other))
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    console(None if sys.stdout.isatty() else 200).print(table)
     if unknown:
         counted = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
         print(f"operators without a class, counted as other and without FLOPs: {counted}")

@@ -11,6 +11,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.json_output import add_json, aside, print_json
+from mfcp.progress import console
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,7 +119,6 @@ def alike(errors: dict[str, int]) -> list[str]:
 
 def _show(content: dict[str, Any], group: str) -> None:
     """What was measured as a table, then what is left."""
-    from rich.console import Console
     from rich.table import Table
 
     for graph_id, why in content["without_graph"].items():
@@ -134,7 +134,7 @@ def _show(content: dict[str, Any], group: str) -> None:
                 step, peak = 1e3 * row["step_time_s"], row["peak_memory_bytes"] / 1e9
                 figures = (f"{step:.4g}", f"{row['samples_per_s']:.4g}", f"{peak:.2f}")
             table.add_row(row[group], row["cluster"], said, *figures)
-        Console(width=None if sys.stdout.isatty() else 160).print(table)
+        console(None if sys.stdout.isatty() else 160).print(table)
     for line in alike(content["errors"]):
         print(line)
     print(f"{content['folder']}: {content['added']} runs added, {content['runs']} in all")

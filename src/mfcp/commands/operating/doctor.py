@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from mfcp.commands.json_output import add_json, print_json
 from mfcp.errors import EXTRAS, MfcpError, SettingsError
+from mfcp.progress import console
 
 USES = ("library", "pipeline", "platform")
 _ROOM_GIB = {"pipeline": 2.0, "platform": 5.0}  # of disk: packages are there already; outputs, caches and stores grow
@@ -81,8 +82,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _print(checks: list[Check]) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for title in ("", "what", "found", "to do"):
@@ -91,9 +92,9 @@ def _print(checks: list[Check]) -> None:
     for use in dict.fromkeys(check.use for check in checks):
         table.add_section()
         for check in (one for one in checks if one.use == use):
-            mark = f"[{colours[check.state]}]{check.state}[/]"
+            mark = Text(check.state, style=colours[check.state])
             table.add_row(mark, f"{check.use}: {check.name}", check.found, check.remedy)
-    Console().print(table)
+    console().print(table)
 
 
 def library() -> Iterator[Check]:

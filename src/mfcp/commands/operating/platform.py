@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfcp.errors import DataError, SettingsError
+from mfcp.progress import console
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,28 +79,27 @@ def _open(options: argparse.Namespace) -> tuple[Store, Models]:
 
 
 def _status(options: argparse.Namespace) -> None:
-    from rich.console import Console
 
     store, models = _open(options)
     counts, late = store.counts(), store.undelivered(1)
     if options.json:
         print(_as_json(store, models, counts))
         return
-    console = Console(width=200 if options.wide else None)
-    console.print(
+    screen = console(200 if options.wide else None)
+    screen.print(
         f"{models.folder.parent}: {counts['queue']} tasks pending, {counts['assignments']} assigned in "
         f"{counts['rounds']} rounds, {counts['set_aside']} set aside; offline: "
         f"{', '.join(sorted(store.offline())) or 'no cluster'}"
     )
     for told in _real_clusters(store):
-        console.print(told)
-    console.print(_rounds(store, options.wide))
+        screen.print(told)
+    screen.print(_rounds(store, options.wide))
     for line in _changes(store):
-        console.print(line, highlight=False)
+        screen.print(line, highlight=False)
     for table in (_releases(store, models), _deliveries(store)):
-        console.print(table)
+        screen.print(table)
     why = f"; the oldest since {_when(late['at'][0])}, {late['error'][0] or 'not tried yet'}" if len(late) else ""
-    console.print(f"metrics and events that wait for MLflow: {counts['outbox']}{why}", highlight=False)
+    screen.print(f"metrics and events that wait for MLflow: {counts['outbox']}{why}", highlight=False)
 
 
 def _real_clusters(store: Store) -> list[Table | str]:
@@ -121,8 +121,6 @@ def _real_clusters(store: Store) -> list[Table | str]:
 def _attempts(options: argparse.Namespace) -> None:
     import json
 
-    from rich.console import Console
-
     from mfcp.platform.state.attempts import Attempts
 
     store, _ = _open(options)
@@ -135,7 +133,7 @@ def _attempts(options: argparse.Namespace) -> None:
          _number((row["receipt"] or {}).get("wall_s"), ".1f"), row["why"] or ""]
         for row in rows
     ]  # fmt: skip
-    Console().print(_table("attempts", ("task", "number", "cluster", "job", "status", "took [s]", "why"), cells))
+    console().print(_table("attempts", ("task", "number", "cluster", "job", "status", "took [s]", "why"), cells))
 
 
 def _cancel(options: argparse.Namespace) -> None:
