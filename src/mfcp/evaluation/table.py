@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from mfcp.evaluation.metric_table import BASELINE
+from mfcp.progress import console
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -110,15 +111,13 @@ def show(summary: Summary, *, everything: bool = False, wide: bool = False) -> N
     """Print what is compared, the pooled table or every setting's, and the verdict; within 80 columns if not wide."""
     import sys
 
-    from rich.console import Console
-
     terminal = sys.stdout.isatty() and not wide
-    console = Console(width=None if terminal else 200 if wide else 80)
+    screen = console(None if terminal else 200 if wide else 80)
     names = list(summary) if everything or "pooled" not in summary else ["pooled"]
     n = next(iter(summary[names[-1]].values()))["penalised_excess"]["n"]
     over = f"{n} pairs of setting and seed" if names[-1] == "pooled" else f"{n} seeds"
     print(fill(f"{ABOUT} Mean [95 % interval] over {over}.", 80))
     for name in names:
-        console.print(rich_table(summary, name, wide=wide))
+        screen.print(rich_table(summary, name, wide=wide))
     if sentence := verdict(summary[names[-1]]):
         print(fill(sentence, 80))
