@@ -92,8 +92,10 @@ on any device. *Same seconds a sample* scales the measured step by the batch.
 
 Runs of a machine without GPU, some twenty minutes each: `mfcp profile --out DIR --batch 2,8,24 --threads 1 --steps 1`,
 then with `--memory-limit 8e8` and `1.6e9`; runs of one with a GPU: `mfcp profile --out DIR --device cuda --batch 8,64`
-for seven minutes, then two minutes each with `--memory-limit 1e9`, `2e9` and `4e9`. Small models come first, so those
-that are left out by the end of the budget are the largest of the zoo. Families of the test folds are unseen.
+for seven minutes, then two minutes each with `--memory-limit 1e9`, `2e9` and `4e9`. The latter are kept:
+`python benchmarks/families.py --memory benchmarks/measured/h100 --draws 10` prints their tables. Small models come
+first, so those that are left out by the end of the budget are the largest of the zoo. Families of the test folds are
+unseen.
 *Everything kept once* adds weights, gradients, optimizer and outputs with factors of 1, and a process's own memory as
 fitted; DNNMem counts alike. A GPU's peak is what PyTorch reserved: blocks that its allocator keeps, too.
 """,

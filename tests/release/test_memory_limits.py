@@ -1,6 +1,7 @@
 """Where a task is not expected to fit, in a world whose peaks follow a formula."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from platform_log import small_log
 
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
+from mfcp.data.log.tables import read_tables
 from mfcp.data.pool.run_totals import totals_of
 from mfcp.errors import DataError
 from mfcp.release.decision import decide
@@ -106,6 +108,27 @@ def test_kinds_of_accelerators_have_peaks_of_their_own():
     assert not lacks[:2].any()
     assert lacks[2][peak > 1.3 * limit].all()
     assert not lacks[2][peak < limit / 1.3].any()
+
+
+def test_on_a_real_gpu_most_runs_out_of_memory_are_foreseen():
+    """An H100's runs: 168 with all its memory, 248 with 1, 2 or 4 GB, of which 81 failed; six families are unseen."""
+    found = read_tables(Path(__file__).parents[2] / "benchmarks" / "measured" / "h100")
+    tasks, runs, names = found["tasks"], found["runs"], tuple(found["clusters"]["cluster_id"])
+    unseen = set(np.random.default_rng(0).permutation(np.unique(tasks["family"].astype(str)))[:6])
+    new = tasks["family"].isin(unseen).to_numpy()
+    limits = MemoryLimits.learn(found, names, frozenset(tasks["task_id"][~new]))
+    peaks = limits.peaks(TaskFeatures.of(found, tasks["task_id"].to_numpy(str)))
+    i = runs["cluster_id"].map({name: place for place, name in enumerate(names)}).to_numpy()
+    j = runs["task_id"].map({task: place for place, task in enumerate(tasks["task_id"])}).to_numpy()
+    judged = new[j] & trains(tasks)[j]
+    failed = (runs["status"] == "oom").to_numpy()
+    free = judged & (i == int(np.argmax(found["clusters"]["memory_bytes"].to_numpy(float))))
+    error = np.abs(np.log(peaks[i, j] / runs["peak_memory_bytes"].to_numpy(float, na_value=np.nan)))
+    assert (free.sum(), (judged & failed).sum()) == (24, 20)
+    assert error[free].mean() < 0.2
+    lacks = limits.lacking(peaks)[i, j]
+    assert lacks[judged & failed].mean() >= 0.9
+    assert lacks[judged & ~failed].mean() <= 0.1
 
 
 def test_too_little_to_learn_from_is_none():
