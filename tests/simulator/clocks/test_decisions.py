@@ -84,6 +84,23 @@ def test_who_is_done_within_a_slot_ends_when_something_else_happens():
     assert outcome.started.tolist() == [0.0, 45.0]
 
 
+class Waking(Deciding):
+    """Runs the first job at its first size, and asks again at 30."""
+
+    name: ClassVar[str] = ""
+
+    def decide(self, demand):
+        return Allotment(np.zeros(len(demand.job), int), 30.0)
+
+
+def test_a_change_planned_for_the_end_of_a_slot_waits_for_what_ends_then():
+    terms = SlotTerms(slot_s=30.0, ends="with a slot", charge_s=2.0)
+    outcome = simulate(one(25), Cluster.parse("2"), Waking(), configurations=WAYS, semantics=terms)
+    assert outcome.finished.tolist() == [32.0]  # at 30 it would have been done, and its end counted as 25
+    longer = simulate(one(45), Cluster.parse("2"), Waking(), configurations=WAYS, semantics=terms)
+    assert longer.work["decisions"] == 2  # now it is asked again at 30, with 17 seconds of work left
+
+
 def test_a_place_that_was_used_is_known_to_all_until_a_restart():
     terms = {"charge_s": 1.0, "per_doubling_s": 4.0, "layouts": "of places"}
     assert on_one([0.0, 0.0], [10.0, 10.0], **terms).finished.tolist() == [15.0, 26.0]

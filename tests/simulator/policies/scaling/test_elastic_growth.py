@@ -3,7 +3,7 @@
 from math import ceil, inf
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mfcp.simulator.policies.base import Policy
@@ -116,11 +116,14 @@ class Slow:
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 7), room=st.sampled_from([1, 4, 8, 13]))
-@settings(max_examples=150, deadline=None)
+@example(seed=1289, k=2, room=4)  # a job that grows to a slower size, and loses the rest of its deadline's slot
+@example(seed=2475, k=5, room=13)
+@settings(max_examples=200, deadline=None)
 def test_it_grows_as_the_slow_one_does(demand, seed, k, room):
     rng = np.random.default_rng(seed)
-    curve = np.sort(rng.integers(1, 20, (k, 4)), axis=1)
-    curve[:, 3] *= rng.integers(0, 2, k)  # some cannot run on eight
+    curve = rng.integers(1, 20, (k, 4))
+    curve = np.where(rng.random((k, 1)) < 0.7, np.sort(curve, axis=1), curve)  # more may be slower, as it is for some
+    curve *= np.arange(4) < rng.integers(1, 5, (k, 1))  # not all can run on many
     left = rng.integers(50, 5000, k)
     due = np.ceil(left * rng.uniform(0.1, 3.0, k)) + rng.integers(1, 60)
     seen = demand(curve, [room], left=left.astype(float), deadline=due)
