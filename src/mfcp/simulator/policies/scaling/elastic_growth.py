@@ -270,7 +270,7 @@ def _replanned(
     todo, cost = left - rate[level] * (min(until, deadline) - now), float(gpus[level] * (until - now))
     least, point = least_level(1, count, at, free, deadline, todo, rate, gpus)
     top, steps = least if least >= 0 else len(gpus) - 1, 1
-    if least < 0:  # what is late loses what is left of the slot of its deadline
+    if least < 0 and due > until:  # what is late loses what is left of the slot of its deadline
         count = parted(count, at, free, due)
     for s in range(1, count):
         until = at[s + 1] if s + 1 < count else np.inf
