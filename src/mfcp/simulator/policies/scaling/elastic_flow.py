@@ -16,6 +16,8 @@ from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Deman
 from mfcp.simulator.policies.scaling.elastic_growth import (
     STEPS,
     Planned,
+    arrays_of,
+    by_deadline,
     grown_as_published,
     largest,
     least_level,
@@ -40,8 +42,8 @@ class ElasticFlow(Deciding):
 
     strict: bool = Field(False, description="new jobs are taken together or not at all, and a late one keeps them out")
     slot_s: float = Field(
-        0.0, ge=0, description="as the authors' code has it: plans end with a slot of so many seconds, and what is"
-        " free goes where it costs most; 0 for the paper's rule",
+        0.0, ge=0, allow_inf_nan=False, description="as the authors' code has it: plans end with a slot of so many"
+        " seconds, and what is free goes where it costs most; 0 for the paper's rule",
     )  # fmt: skip
 
     def check(self, view: View) -> None:
@@ -118,20 +120,8 @@ def minimum_shares(demand: Demand, slot_s: float = 0.0) -> Planned:
     k = len(demand.job)
     plan = Planned(np.zeros(k, bool), np.full((k, STEPS), np.inf), np.full((k, STEPS), -1), np.zeros(k))
     if k:
-        order = np.lexsort((demand.job, demand.deadline))
         room = np.empty(4 * k + 8), np.empty(4 * k + 8, np.int64), np.empty(4 * k + 8, np.int64)
-        _plan(
-            demand.now,
-            order,
-            demand.deadline,
-            demand.left,
-            demand.rate,
-            demand.gpus,
-            int(demand.size[0]),
-            *room,
-            plan,
-            slot_s,
-        )
+        _plan(*arrays_of(demand, by_deadline(demand)), *room, plan, slot_s)
     return plan
 
 
@@ -206,12 +196,7 @@ def _plan(
         if end <= time[last]:
             last -= 1
         elif end < (time[last + 1] if last + 1 < count else np.inf):
-            for s in range(count, last + 1, -1):
-                time[s] = time[s - 1]
-                free[s] = free[s - 1]
-            time[last + 1] = end
-            free[last + 1] = free[last]
-            count += 1
+            count = parted(count, time, free, end)
         for s in range(last + 1):
             if given[s] >= 0:
                 free[s] -= gpus[given[s]]

@@ -55,21 +55,22 @@ def grown_as_published(demand: Demand, plan: Planned, slot_s: float) -> tuple[Pl
     is added. The one with the most comes first, whoever has none before all others; the paper says the one with the
     least.
     """
-    order = np.lexsort((demand.job, demand.deadline))
     found = Planned(plan.met.copy(), plan.time.copy(), plan.level.copy(), plan.cost.copy())
+    order = by_deadline(demand)
     if len(order):
-        _grow(
-            demand.now,
-            order,
-            demand.deadline,
-            demand.left,
-            demand.rate,
-            demand.gpus,
-            int(demand.size[0]),
-            slot_s,
-            *found[1:],
-        )
+        _grow(*arrays_of(demand, order), slot_s, *found[1:])
     return found, order
+
+
+def by_deadline(demand: Demand) -> Ints:
+    """(k,) rows by deadline, then in order of submission."""
+    order: Ints = np.lexsort((demand.job, demand.deadline))
+    return order
+
+
+def arrays_of(demand: Demand, order: Ints) -> tuple[float, Ints, Floats, Floats, Floats, Ints, int]:
+    """What kernels take of a demand on accelerators of one type."""
+    return demand.now, order, demand.deadline, demand.left, demand.rate, demand.gpus, int(demand.size[0])
 
 
 @kernel
