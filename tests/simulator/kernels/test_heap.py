@@ -6,13 +6,18 @@ from hypothesis import strategies as st
 from kernel_calls import from_python
 
 from mfcp.simulator.kernels import heap
-from mfcp.simulator.kernels.books import BY_TIME, HEAPED, JOB, NONE, PLACE, fresh_books
+from mfcp.simulator.kernels.books import BY_TIME, HEAPED, JOB, KEY, NONE, PLACE, RANK, ClockTerms, fresh_books
 
 put, take = map(from_python, (heap.put, heap.take))
 
 
 def fresh(n):
-    return fresh_books(np.zeros(n, JOB), np.ones(1, int), np.zeros(1, int), np.ones((n, 1)), np.empty((n, 0)), 1)
+    jobs = np.zeros(n, JOB)
+    jobs["key"], jobs["level"], jobs["weight"] = np.arange(n), np.arange(n) % 3, np.arange(n) % 4 - 1.0
+    return fresh_books(jobs, np.ones(1, int), np.zeros(1, int), np.ones((n, 1)), np.empty((n, 0)), 1)
+
+
+TERMS = ClockTerms(**dict.fromkeys(ClockTerms._fields, False) | {"rank": np.array([0.0, 2.0, 1.0])})
 
 
 @settings(deadline=None)
@@ -24,7 +29,7 @@ def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps):
             take(books, job)
             held.pop(job, None)
         else:
-            put(books, job, float(time))
+            put(books, TERMS, job, float(time))
             held[job] = time
         running = books.lists[BY_TIME, : books.counts[HEAPED]]
         assert sorted(running) == sorted(held)
@@ -33,3 +38,6 @@ def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps):
         if held:
             assert books.times[: len(running)].tolist() == [held[job] for job in running]
             assert books.times[0] == min(held.values())
+            bounds = books.bounds[:, : len(running)]
+            assert bounds[RANK].tolist() == TERMS.rank[running % 3].tolist()
+            assert bounds[KEY].tolist() == [np.inf if job % 4 == 0 else job for job in running]

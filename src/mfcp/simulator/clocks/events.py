@@ -42,7 +42,7 @@ def run_events(
     """
     keys = policy.keys(view)
     terms, weight = _terms(semantics, policy, keys, placement), np.broadcast_to(np.float64(keys.weight), len(jobs.id))
-    books = _books(jobs, cluster, view, keys.value, weight, speed, fails, by_demand=policy.skip != "nobody")
+    books = _books(jobs, cluster, policy, view, keys.value, weight, speed, fails)
     policy.check_known(first := keys.before_start(view.expected))
     if policy.skip == "backfill" and not policy.preempts:
         policy.check_known(view.expected)
@@ -109,8 +109,8 @@ def _has_history(semantics: EventTerms) -> bool:
 
 
 def _books(
-    jobs: Jobs, cluster: Cluster, view: View, value: Floats, weight: Floats, speed: Floats, fails: Floats, *,
-    by_demand: bool,
+    jobs: Jobs, cluster: Cluster, policy: Ordering, view: View, value: Floats, weight: Floats, speed: Floats,
+    fails: Floats,
 ) -> Books:  # fmt: skip
     rows: Any = np.zeros(len(jobs.id), columns.JOB)
     for name in ("submit", "duration", "overhead", "gpus"):
@@ -119,7 +119,7 @@ def _books(
     left = np.where(fails >= 0, fails * jobs.duration[:, None], -1.0)
     return fresh_books(
         rows, cluster.size, cluster.type, np.ascontiguousarray(speed, float), left, LOG_ROWS * len(rows) + 64,
-        by_demand=by_demand,
+        by_demand=policy.skip != "nobody", preempts=policy.preempts,
     )  # fmt: skip
 
 

@@ -82,6 +82,8 @@ class Books(NamedTuple):
             is known of it, because the heap changes it most.
         tree: of the jobs of each kind; what it holds its user says.
         times: (n,) when something happens to the jobs of BY_TIME.
+        bounds: (2, n) of the same jobs, the rank of their level and the largest key that they can have now: theirs when
+            it was last computed where keys fall while jobs run, infinite where they rise. Empty if nothing preempts.
         cells: (C, 3) node, accelerators, next cell.
         clock: (1,) now; counts: (COUNTS,).
     """
@@ -95,12 +97,14 @@ class Books(NamedTuple):
     lists: Any
     tree: Floats
     times: Floats
+    bounds: Floats
     cells: Any
     clock: Floats
     counts: Ints
 
 
 BY_TIME, QUEUE, SOME, OTHERS, PLACE, LISTS = range(6)
+RANK, KEY = range(2)
 HEAPED, ARRIVED, FREE_CELL, LISTED, QUEUED, LOGGED, EVENTS, HEAP_STEPS, LOOKS, COUNTS = range(10)
 """Places of `counts`: jobs that run, that have arrived; the first unused cell; jobs of a list that is kept, that wait;
 rows of the log; and how much was done: events, steps in heaps, jobs that decisions looked at."""
@@ -114,7 +118,8 @@ EVENT_NAMES = (
 
 
 def fresh_books(
-    jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Floats, rows: int, *, by_demand: bool = True
+    jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Floats, rows: int, *, by_demand: bool = True,
+    preempts: bool = True,
 ) -> Books:  # fmt: skip
     """Nothing has arrived.
 
@@ -125,12 +130,16 @@ def fresh_books(
         rows: room in the log.
         by_demand: whether jobs that ask for the same are a kind; otherwise all jobs are one, which is enough where none
             passes another.
+        preempts: whether running jobs give way to others, so that `bounds` are kept.
     """
     n = len(jobs)
     where = np.unique(speed > 0, axis=0, return_inverse=True)[1].ravel() if speed.shape[1] > 1 else 0
-    demand = (jobs["gpus"].astype(np.int64) + (where << 32)) * by_demand  # numbers sort faster than rows
-    _, one, kind = np.unique(demand, return_index=True, return_inverse=True)
-    jobs["kind"], jobs["left"] = kind.ravel(), jobs["duration"]
+    one = np.zeros(min(n, 1), np.int64)
+    if by_demand:
+        demand = jobs["gpus"].astype(np.int64) + (where << 32)  # numbers sort faster than rows
+        _, one, kind = np.unique(demand, return_index=True, return_inverse=True)
+        jobs["kind"] = kind.ravel()
+    jobs["left"] = jobs["duration"]
     jobs["cell"] = NONE
     for name in ("end", "started", "finished"):
         jobs[name] = np.nan
@@ -142,11 +151,11 @@ def fresh_books(
     kinds["need"][:-1] = jobs["gpus"][one]
     cells = np.full((2 * int(sizes.sum()) + 1, 3), NONE, np.int32)  # twice as many are in use while jobs move
     cells[:-1, 2] = np.arange(1, len(cells))
-    lists = np.zeros((LISTS, n), np.int64)
+    lists = np.zeros((LISTS, n), np.int32)
     lists[PLACE] = NONE
     return Books(
         jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, lists, np.empty(0), np.zeros(n),
-        cells, np.zeros(1), np.zeros(COUNTS, np.int64),
+        np.zeros((2, n * preempts)), cells, np.zeros(1), np.zeros(COUNTS, np.int64),
     )  # fmt: skip
 
 

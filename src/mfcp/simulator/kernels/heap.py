@@ -1,28 +1,44 @@
 # mypy: allow-untyped-decorators
-"""Running jobs by the time at which something happens to them: an indexed binary heap with its times beside it."""
+"""Running jobs by the time at which something happens to them: an indexed binary heap with its times beside it.
+
+Where jobs give way to others, bounds on rank and key lie there as well: who might come after a waiting job is found
+without looking at each.
+"""
 
 from __future__ import annotations
+
+import numpy as np
 
 from mfcp.compiling import inlined
 from mfcp.simulator.kernels.books import (
     BY_TIME,
     HEAP_STEPS,
     HEAPED,
+    KEY,
     NONE,
     PLACE,
+    RANK,
     Books,
+    ClockTerms,
 )
 
 
 @inlined
-def put(books: Books, job: int, time: float) -> None:
+def put(books: Books, terms: ClockTerms, job: int, time: float) -> None:
     """Add a job to which something happens at this time, or move it to where that belongs."""
     place = books.lists[PLACE, job]
     if place == NONE:
         place = books.counts[HEAPED]
         books.counts[HEAPED] += 1
         books.lists[BY_TIME, place] = job
-    _settle(books, place, time)
+    _settle(books, place, time, terms.rank[books.jobs[job].level], key_bound(books, job))
+
+
+@inlined
+def key_bound(books: Books, job: int) -> float:
+    """The largest key that a job can have until it stops: keys fall while jobs run, unless their weight is negative."""
+    row = books.jobs[job]
+    return float(row.key if row.weight >= 0 else np.inf)
 
 
 @inlined
@@ -36,19 +52,22 @@ def take(books: Books, job: int) -> None:
     last = books.counts[HEAPED]
     if place < last:
         books.lists[BY_TIME, place] = books.lists[BY_TIME, last]
-        _settle(books, place, books.times[last])
+        _settle(books, place, books.times[last], books.bounds[RANK, last], books.bounds[KEY, last])
 
 
 @inlined
-def _settle(books: Books, place: int, time: float) -> None:
+def _settle(books: Books, place: int, time: float, rank: float, key: float) -> None:
     """Let the job at this place rise above those that are later, then sink below those that are earlier."""
-    lists, times, size = books.lists, books.times, books.counts[HEAPED]
+    lists, times, bounds, size = books.lists, books.times, books.bounds, books.counts[HEAPED]
+    kept = bounds.shape[1] > 0
     job = lists[BY_TIME, place]
     while place > 0:
         above = (place - 1) // 2
         if times[above] <= time:
             break
         times[place] = times[above]
+        if kept:
+            bounds[RANK, place], bounds[KEY, place] = bounds[RANK, above], bounds[KEY, above]
         lists[BY_TIME, place] = lists[BY_TIME, above]
         lists[PLACE, lists[BY_TIME, above]] = place
         place = above
@@ -60,10 +79,14 @@ def _settle(books: Books, place: int, time: float) -> None:
         if times[child] >= time:
             break
         times[place] = times[child]
+        if kept:
+            bounds[RANK, place], bounds[KEY, place] = bounds[RANK, child], bounds[KEY, child]
         lists[BY_TIME, place] = lists[BY_TIME, child]
         lists[PLACE, lists[BY_TIME, child]] = place
         place = child
         books.counts[HEAP_STEPS] += 1
     times[place] = time
+    if kept:
+        bounds[RANK, place], bounds[KEY, place] = rank, key
     lists[BY_TIME, place] = job
     lists[PLACE, job] = place

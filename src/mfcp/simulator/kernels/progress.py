@@ -84,7 +84,7 @@ def advance(books: Books, terms: ClockTerms) -> int:
         else:
             add_progress(books, job)
             _demote(books, terms, job, YES)
-            put(books, job, plan(books, terms, job))
+            put(books, terms, job, plan(books, terms, job))
     if terms.charges_every_event:
         for position in range(counts[HEAPED]):
             add_progress(books, books.lists[BY_TIME, position])
@@ -236,7 +236,7 @@ def _run(books: Books, terms: ClockTerms, job: int) -> None:
     if np.isnan(row.started):
         row.started = books.clock[0]
     row.status = RUNNING
-    put(books, job, plan(books, terms, job))
+    put(books, terms, job, plan(books, terms, job))
 
 
 @inlined

@@ -16,6 +16,7 @@ from mfcp.simulator.kernels.books import (
     BY_TIME,
     HEAP_STEPS,
     HEAPED,
+    KEY,
     LOOKS,
     NO,
     NOBODY,
@@ -23,12 +24,14 @@ from mfcp.simulator.kernels.books import (
     OTHERS,
     QUEUE,
     QUEUED,
+    RANK,
     SOME,
     WAITING,
     YES,
     Books,
     ClockTerms,
 )
+from mfcp.simulator.kernels.heap import key_bound
 from mfcp.simulator.kernels.progress import ASKS, GRID, advance, before, move, set_key, start, stop
 
 
@@ -56,6 +59,8 @@ def reorder(books: Books, terms: ClockTerms) -> None:
     """Make the heaps anew after values have changed."""
     for position in range(books.counts[HEAPED]):
         set_key(books, books.lists[BY_TIME, position])
+        if terms.preempts:
+            books.bounds[KEY, position] = key_bound(books, books.lists[BY_TIME, position])
     for kind in range(len(books.kinds) - 1):
         _close_up(books, kind)
         first, size = books.kinds[kind].first, books.kinds[kind].waiting
@@ -107,21 +112,17 @@ def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: i
     Returns:
         How many jobs are to start, those in OTHERS.
     """
-    jobs, lists, later = books.jobs, books.lists, _list_later(books, terms, head)
-    for position in range(later):
-        room += jobs[lists[SOME, position]].gpus
+    jobs, lists = books.jobs, books.lists
+    later, held = _open_later(books, terms, head)
+    room += held
     if not _can_change(books, terms, room):
         return starting
-    for node in range(len(books.nodes)):
-        books.nodes[node].open = books.nodes[node].free
-    for position in range(later):
-        open_up(books, lists[SOME, position], np.int64(1))
     low, cut, disturbed, closed = np.int64(0), np.int64(0), False, False
     while True:
         if head == NONE and not disturbed:
             break  # all that is left stays as it is
         if cut > low:
-            room -= _settle(books, terms, low, cut)
+            room -= _settle(books, terms, low, cut, cut == later)
             low = cut
         if head == NONE:
             break
@@ -150,22 +151,32 @@ def _displace(books: Books, terms: ClockTerms, head: int, room: int, starting: i
 
 
 @inlined
-def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
+def _settle(books: Books, terms: ClockTerms, low: int, high: int, last: bool) -> int:
     """Running jobs of SOME keep their places in order, or take others, or are stopped; accelerators of those that run.
 
     As many as possible are looked at together; only where they cannot all stay are they parted into earlier and later.
+    Of those that cannot, the later ones cannot where the earlier ones can.
+
+    Args:
+        last: whether nothing is open but what these hold.
     """
-    lists, held, end = books.lists, 0, high
+    lists, held, end, failing = books.lists, 0, high, NONE
+    for node in range(len(books.nodes)):
+        if last and books.nodes[node].free < 0:
+            failing = high
     while low < high:
-        fine = True
-        for position in range(low, end):
-            fine = open_up(books, lists[SOME, position], np.int64(-1)) and fine
+        reached, fine = low, end != failing
+        while fine and reached < end:
+            fine = open_up(books, lists[SOME, reached], np.int64(-1))
+            reached += 1
         if fine:
             for position in range(low, end):
                 held += books.jobs[lists[SOME, position]].gpus
-            low, end = end, high
+            low = end
+            end = failing if failing > low else high
             continue
-        for position in range(low, end):
+        failing = end
+        for position in range(low, reached):
             open_up(books, lists[SOME, position], np.int64(1))
         if end - low > 1:
             middle = (low + end) // 2
@@ -181,7 +192,7 @@ def _settle(books: Books, terms: ClockTerms, low: int, high: int) -> int:
             move(books, terms, job)
         else:
             stop(books, job)
-        low, end = end, high
+        low, end, failing = end, high, NONE
     return held
 
 
@@ -198,21 +209,29 @@ def _part(books: Books, terms: ClockTerms, low: int, high: int, job: int) -> int
 
 
 @inlined
-def _list_later(books: Books, terms: ClockTerms, head: int) -> int:
-    """Running jobs that come after the first waiting one, to `some`; how many."""
-    later, rank, key = 0, terms.rank[books.jobs[head].level], books.jobs[head].key - 2.0 / GRID
+def _open_later(books: Books, terms: ClockTerms, head: int) -> tuple[int, int]:
+    """List the running jobs that come after the first waiting one in SOME, and open what they hold.
+
+    Returns:
+        How many there are, and how many accelerators they hold.
+    """
+    for node in range(len(books.nodes)):
+        books.nodes[node].open = books.nodes[node].free
+    later, held, rank, key = 0, 0, terms.rank[books.jobs[head].level], books.jobs[head].key - 2.0 / GRID
     books.counts[LOOKS] += books.counts[HEAPED]
     for position in range(books.counts[HEAPED]):
-        job = books.lists[BY_TIME, position]
-        row = books.jobs[job]
-        own = terms.rank[row.level]
-        if own < rank or (own == rank and row.weight >= 0 and row.key < key):
+        own = books.bounds[RANK, position]
+        if own < rank or (own == rank and books.bounds[KEY, position] < key):
             continue  # it was before the waiting job when its key was last computed, and keys fall while jobs run
+        job = books.lists[BY_TIME, position]
         set_key(books, job)
+        books.bounds[KEY, position] = key_bound(books, job)
         if before(books, terms, head, job):
             books.lists[SOME, later] = job
             later += 1
-    return later
+            held += books.jobs[job].gpus
+            open_up(books, job, np.int64(1))
+    return later, held
 
 
 @inlined

@@ -144,7 +144,7 @@ def _choose(books: Books, terms: ClockTerms) -> None:
         for position in range(books.counts[LISTED]):
             if jobs[books.lists[SOME, position]].status == RUNNING:
                 job = books.lists[SOME, position]
-                put(books, job, plan(books, terms, job))
+                put(books, terms, job, plan(books, terms, job))
     for position in range(starting):
         start(books, terms, books.lists[OTHERS, position])
 
