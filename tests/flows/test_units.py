@@ -20,10 +20,11 @@ import pytest
 from running import until
 
 from benchmarks.faults import free_ports, small_platform
-from flows import guard, loop
+from flows import guard, loop, workspace
 
 UNITS = Path(__file__).parents[2] / "docs/how-to/units"
 SERVICES = ("prefect", "mlflow", "worker", "matcher", "serve", "ui")
+WHERE_THERE_ARE_CLUSTERS = ("runner",)
 BIN = Path(sys.executable).parent
 pytestmark = pytest.mark.xdist_group("prefect")
 
@@ -43,8 +44,9 @@ def read(name: str) -> Unit:
 def test_every_service_belongs_to_the_target_and_may_write_to_its_own_folder_alone() -> None:
     wanted = read("mfcp.target")["Unit"]["Wants"].split()
     assert wanted == [f"mfcp-{name}.service" for name in SERVICES]
-    assert sorted(path.name for path in UNITS.glob("*.service")) == sorted(wanted)
-    for name in wanted:
+    every = [*wanted, *(f"mfcp-{name}.service" for name in WHERE_THERE_ARE_CLUSTERS)]
+    assert sorted(path.name for path in UNITS.glob("*.service")) == sorted(every)
+    for name in every:
         unit = read(name)
         own = unit["Service"]
         assert (own["User"], own["Restart"], own["ReadWritePaths"]) == ("mfcp", "always", "/srv/mfcp")
@@ -70,6 +72,9 @@ def test_what_they_start_is_a_platform_and_its_archive_another(tmp_path: Path) -
     checkout, _ = small_platform(tmp_path, {})
     home, ports = tmp_path / "srv" / "platform", dict(zip(("4200", "5000", "8000", "8050"), free_ports(4), strict=True))
     home.parent.mkdir()
+    workspace.make_home(checkout, home)
+    here_alone = {"here": {"executor": {"kind": "local", "folder": str(tmp_path / "tasks"), "slots": 1}}}
+    workspace.set_params(home, {"platform": {"clusters": here_alone}}, "A real cluster")
 
     def here(text: str) -> str:
         text = text.replace("/srv/mfcp/checkout/.venv/bin", str(BIN)).replace("/srv/mfcp/checkout", str(checkout))
@@ -87,7 +92,7 @@ def test_what_they_start_is_a_platform_and_its_archive_another(tmp_path: Path) -
 
     started = []
     try:
-        for name in SERVICES:
+        for name in (*SERVICES, *WHERE_THERE_ARE_CLUSTERS):
             unit = read(f"mfcp-{name}.service")["Service"]
             if "ExecStartPre" in unit:
                 before = subprocess.run(command(unit["ExecStartPre"]), cwd=checkout, env=environment,
@@ -130,11 +135,17 @@ def _is_a_platform(ports: dict[str, int], home: Path, environment: dict[str, str
     until(answers("8050", "/", 200, "No release decides"), "the page", 120)
     with mock.patch.dict(os.environ), loop.client(home, ports["4200"]) as found:
         scheduled = {name for name, own in loop.FLOWS.items() if found.read_deployment_by_name(own).schedules}
-        assert scheduled == set(loop.FLOWS) - {"promote", "run"}  # asked for by retrain, and by who has real clusters
+        assert scheduled == set(loop.FLOWS) - {"promote"}  # which retrain asks for
         flow = found.read_deployment_by_name(loop.FLOWS["match"])
         made = found.create_flow_run_from_deployment(flow.id)
         until(lambda: str(found.read_flow_run(made.id).state_name) == "Completed", "a round", 120)
+    until(lambda: "here: asked" in _doctor(environment, checkout), "the cluster is asked", 120)
+    assert _doctor(environment, checkout).count("answers at port") == 2
+
+
+def _doctor(environment: dict[str, str], checkout: Path) -> str:
+    """What `mfcp doctor` prints, which finds nothing missing."""
     done = subprocess.run([BIN / "mfcp", "doctor", "platform"], cwd=checkout, env=environment, capture_output=True,
                           text=True, timeout=120)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("answers at port") == 2
+    return done.stdout

@@ -13,3 +13,11 @@ def test_what_is_not_given_has_its_usual_value_and_what_is_unknown_is_refused():
     for wrong in ({"every_s": {"match": -1}}, {"every_s": {"mach": 1}}, {"monitor": {"window": 0}}, {"rounds": 3}):
         with pytest.raises(ValidationError):
             PlatformSettings(**wrong)
+
+
+def test_clusters_that_are_named_are_run_on_unless_somebody_says_never():
+    clusters = {"here": {"executor": {"kind": "local", "folder": "tasks", "slots": 1}}}
+    assert PlatformSettings().every_s.run == 0
+    assert PlatformSettings(clusters=clusters, every_s={"match": 15}).every_s.run == 60
+    assert PlatformSettings(clusters=clusters, every_s={"run": 0}).every_s.run == 0
+    assert PlatformSettings(clusters=clusters).every_s.match == PlatformSettings().every_s.match

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mfcp.platform.deciding.rounds import MatchSettings
 from mfcp.platform.releases.monitoring import MonitorSettings
 from mfcp.platform.releases.promotion import PromoteSettings
 from mfcp.platform.running.job_settings import ClusterSettings, JobSettings
 from mfcp.platform.simulation.world import SimulatorSettings
+
+RUN_S = 60.0
 
 
 class Every(BaseModel):
@@ -21,7 +24,7 @@ class Every(BaseModel):
     ingest: float = Field(600.0, ge=0)
     monitor: float = Field(3600.0, ge=0)
     retrain: float = Field(86400.0, ge=0)
-    run: float = Field(0.0, ge=0, description="for real clusters: 60, say; each run stays until the next")
+    run: float = Field(0.0, ge=0, description="on real clusters, 60 where there are any; each run stays until the next")
 
 
 class PlatformSettings(BaseModel):
@@ -39,3 +42,10 @@ class PlatformSettings(BaseModel):
     simulator: SimulatorSettings = Field(
         SimulatorSettings(), description="what `make platform` feeds the platform with"
     )
+
+    @model_validator(mode="after")
+    def _run_where_there_are_clusters(self) -> Self:
+        """Clusters that are named are run on, unless somebody says never."""
+        if self.clusters and "run" not in self.every_s.model_fields_set:
+            object.__setattr__(self, "every_s", self.every_s.model_copy(update={"run": RUN_S}))
+        return self

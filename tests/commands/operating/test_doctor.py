@@ -4,6 +4,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from commands.called import run
@@ -11,6 +12,7 @@ from platform_log import small_log, small_release
 
 from mfcp.commands.operating import doctor
 from mfcp.platform.releases.models import Models
+from mfcp.platform.state.attempts import Attempts
 from mfcp.platform.state.store import Store
 
 
@@ -65,6 +67,39 @@ def test_a_platform_tells_how_it_is_and_a_damaged_release_is_missing(capsys, mon
     code, checks, err = looked(capsys, "platform", "--home", home)
     assert (code, checks["platform", "release"]["state"]) == (1, "missing")
     assert "1 missing for platform" in err
+
+
+def test_real_clusters_that_nobody_asks_are_told_with_what_is_to_be_started(capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv("MFCP_DATABASE", raising=False)
+    home = tmp_path / "home"
+    (home / "repo").mkdir(parents=True)
+    attempts = Attempts(Store(f"sqlite:///{home}/platform.db"))
+
+    def told(every="", name="local"):
+        clusters = "".join(
+            f"    {name}: {{executor: {{kind: {name}, folder: tasks, slots: 1}}}}\n" for name in ("local", "other")
+        ).replace("kind: other", f"kind: {name}")
+        (home / "repo" / "params.yaml").write_text(f"platform:\n  clusters:\n{clusters}{every}")
+        code, checks, _ = looked(capsys, "platform", "--home", home)
+        return code, checks.get(("platform", "real clusters")), checks
+
+    code, check, _ = told()
+    assert (code, check["state"], check["found"]) == (0, "note", "local, other: never asked")
+    assert "mfcp-runner.service" in check["remedy"]
+    at = time.time()
+    for name in ("local", "other"):
+        attempts.report(name, up=True, why="", backlog_s=0.0)
+    _, check, _ = told()
+    assert (check["state"], check["found"]) == ("ok", "local, other: asked every few seconds")
+    with monkeypatch.context() as later:
+        later.setattr(doctor.time, "time", lambda: at + 3600)
+        _, check, _ = told()
+        assert (check["state"], check["found"]) == ("note", "local, other: not asked for 60 min")
+    _, check, _ = told("  every_s: {run: 0}\n")
+    assert (check["state"], check["found"]) == ("note", "platform.every_s.run is 0: nothing runs")
+    code, check, checks = told(name="slrm")
+    assert (code, check, checks["platform", "settings"]["state"]) == (1, None, "missing")
+    assert "params.yaml" in checks["platform", "settings"]["found"]
 
 
 def test_a_database_that_cannot_be_had_is_missing_within_seconds(capsys, monkeypatch, tmp_path):

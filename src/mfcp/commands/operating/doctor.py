@@ -6,19 +6,24 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mfcp.commands.json_output import add_json, print_json
 from mfcp.errors import EXTRAS, MfcpError, SettingsError
 from mfcp.progress import console
 
+if TYPE_CHECKING:
+    from mfcp.platform.state.attempts import Attempts
+
 USES = ("library", "pipeline", "platform")
 _ROOM_GIB = {"pipeline": 2.0, "platform": 5.0}  # of disk: packages are there already; outputs, caches and stores grow
 _MEMORY_GIB = {"pipeline": 4.0, "platform": 8.0}
+_UNASKED_S = 600.0
 _SERVERS = {"PREFECT_PORT": ("Prefect", "4200"), "MLFLOW_PORT": ("MLflow", "5000")}
 
 
@@ -159,6 +164,7 @@ def platform(home: Path) -> Iterator[Check]:
 def _state(home: Path) -> Iterator[Check]:
     """Database, champion, clusters, and what waits."""
     from mfcp.platform.releases.models import Models
+    from mfcp.platform.state.attempts import Attempts
     from mfcp.platform.state.home import open_store
     from mfcp.release.model import verify
 
@@ -184,9 +190,39 @@ def _state(home: Path) -> Iterator[Check]:
         yield Check(
             "platform", "clusters", "note", f"offline: {', '.join(sorted(offline))}", "table clusters of the database"
         )
+    yield from _real_clusters(home, Attempts(store))
     if counts["outbox"]:
         why = str(late["error"][0] or "not tried yet")
         yield Check("platform", "outbox", "note", f"{counts['outbox']} metrics wait for MLflow: {why}", "is MLflow up?")
+
+
+def _real_clusters(home: Path, attempts: Attempts) -> Iterator[Check]:
+    """Whether anybody asks the clusters that the settings name."""
+    from mfcp.platform.state.home import settings
+
+    if not (home / "repo" / "params.yaml").exists():
+        return
+    try:
+        section = settings(home).section("platform")
+    except MfcpError as error:
+        yield Check("platform", "settings", "missing", str(error), "mend it: no flow runs without")
+        return
+    every, now = section.every_s.run, time.time()
+    asked = {str(row["cluster_id"]): float(row["at"]) for row in attempts.health()}
+    silent = [name for name in sorted(section.clusters) if now - asked.get(name, 0.0) > max(10 * every, _UNASKED_S)]
+    if not section.clusters:
+        return
+    if not every:
+        yield Check("platform", "real clusters", "note", "platform.every_s.run is 0: nothing runs", "make it 60")
+    elif silent:
+        latest = max((asked[name] for name in silent if name in asked), default=None)
+        since = "never asked" if latest is None else f"not asked for {(now - latest) / 60:.0f} min"
+        remedy = "start a worker for work queue `run`: mfcp-runner.service, docs/how-to/deploy.md"
+        yield Check("platform", "real clusters", "note", f"{', '.join(silent)}: {since}", remedy)
+    else:
+        yield Check(
+            "platform", "real clusters", "ok", f"{', '.join(sorted(section.clusters))}: asked every few seconds"
+        )
 
 
 def _server(variable: str) -> Check:
