@@ -3,6 +3,7 @@
     python benchmarks/families.py --data DIR                         all columns
     python benchmarks/families.py --data DIR --columns C,E           some of them
     python benchmarks/families.py --memory DIR                       peak memory, on a folder of `mfcp profile`
+    python benchmarks/families.py --steps DIR                        column A, on a folder of `mfcp profile`
     python benchmarks/families.py --page                             write docs/families.md from the kept numbers
 
 DIR holds `timm` (and `qoredl`, `neusight`, `gavel`, `schedulers/elasticflow`; a column whose folder is missing is left
@@ -106,13 +107,17 @@ def main() -> None:
         "--memory", type=Path, action="append", default=[], metavar="DIR",
         help="a folder of `mfcp profile`, for peak memory; again for another device",
     )  # fmt: skip
+    parser.add_argument(
+        "--steps", type=Path, action="append", default=[], metavar="DIR",
+        help="a folder of `mfcp profile`, for unseen families on its device; again for another one",
+    )  # fmt: skip
     parser.add_argument("--seeds", type=seeds_of, default=[0], metavar="N,…", help="of folds and networks in A and B")
     parser.add_argument("--draws", type=whole, default=5, metavar="N", help="of folds in D, E and of memory")
     parser.add_argument("--processes", type=whole, default=2, metavar="N")
     parser.add_argument("--page", action="store_true", help="write the page, after a run or without one")
     options = parser.parse_args()
     kept: dict[str, Any] = dict(read_json(NUMBERS)) if NUMBERS.exists() else {}
-    if options.data is None and not options.page and not options.memory:
+    if options.data is None and not (options.page or options.memory or options.steps):
         print("skipped: no measured times here; give a folder with --data")
         return
     columns = options.columns if options.data is not None else []
@@ -121,6 +126,12 @@ def main() -> None:
             judged = part.judged()
             print_part(judged)
             kept[part.column] = judged
+    for folder in options.steps:
+        families_graphs.prepare(folder, profiled=True)
+        for phase in families_graphs.STATE["logs"]:
+            part = families_graphs.column_a(phase, options.seeds, options.processes)
+            kept[part.column] = part.judged()
+            print_part(kept[part.column])
     for folder in options.memory:
         part, limited = families_tables.column_m(folder, options.draws)
         kept[part.column] = part.judged() | {"limited": limited}
@@ -128,7 +139,7 @@ def main() -> None:
         for name, said in limited.items():
             print(f"{name:34} foreseen {said['foreseen']:.1%}, false alarms {said['false']:.1%}")
     if options.page:
-        if columns or options.memory:
+        if columns or options.memory or options.steps:
             write_json(NUMBERS, kept)
         write_page(kept)
 

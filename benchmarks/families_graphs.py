@@ -36,11 +36,39 @@ NOISE = 0.05  # of a profiled step's log time
 STATE: dict[str, Any] = {}
 
 
-def prepare(folder: Path) -> None:
-    """Read the log once, for all worker processes."""
+def prepare(folder: Path, *, profiled: bool = False) -> None:
+    """Read the log once, for all worker processes.
+
+    Args:
+        folder: in the log schema.
+        profiled: it is of `mfcp profile`. Clusters with a limit on memory, which are the same device again, are left
+            out, and metadata have the batch, for every model ran at several.
+    """
     register_members()
-    graphs, logs, _ = read_log(folder, "models")
-    STATE.update(graphs=graphs, logs=logs, totals=totals(graphs), histograms=histograms(graphs))
+    graphs, logs, tables = read_log(folder, "models")
+    if profiled:
+        memory = tables["clusters"].groupby("accelerator")["memory_bytes"].transform("max")
+        free = set(tables["clusters"].loc[tables["clusters"]["memory_bytes"] == memory, "cluster_id"])
+        logs = {phase: _of_clusters(log, [k for k, name in enumerate(log.clusters) if name in free])
+                for phase, log in logs.items()}  # fmt: skip
+    STATE.update(
+        graphs=graphs, logs=logs, totals=totals(graphs), histograms=histograms(graphs), profiled=profiled,
+        devices=", ".join(sorted(set(tables["clusters"]["accelerator"].dropna()))),
+    )  # fmt: skip
+
+
+def known_of(log: Log, what: str) -> Floats:
+    """(n, d) numbers of tasks that metadata tell: totals or histograms of their graphs."""
+    found: Floats = STATE[what][log.steps.graph]
+    return np.column_stack([found, np.log(np.nanmean(log.steps.batch, axis=0))]) if STATE["profiled"] else found
+
+
+def _of_clusters(log: Log, rows: list[int]) -> Log:
+    """Some of the clusters, and the tasks that ran there."""
+    s, names = log.steps, tuple(log.clusters[k] for k in rows)
+    tasks = np.isfinite(s.seconds[rows]).any(axis=0)
+    steps = MeasuredSteps(s.graph[tasks], s.batch[rows][:, tasks], s.seconds[rows][:, tasks])
+    return Log(names, tuple(log.accelerators[k] for k in rows), log.families[tasks], steps)
 
 
 def learned(log: Log, X: Floats, train: Bools, kind: str, settings: dict[str, Any], seed: int) -> Floats:
@@ -124,7 +152,7 @@ def family_fold(phase: str, seed: int, fold: int) -> tuple[Bools, dict[str, Floa
     train = ~test & np.isfinite(s.seconds)
     rows: dict[str, Floats] = {}
     cost: dict[str, tuple[float, float]] = {}
-    flat, counts = STATE["totals"][s.graph], STATE["histograms"][s.graph]
+    flat, counts = known_of(log, "totals"), known_of(log, "histograms")
     per_sample = np.where(train, np.log(s.seconds / s.batch), np.nan)
     timed(rows, cost, MEDIAN, lambda: np.nanmedian(per_sample, axis=1)[:, None] + np.log(s.batch))
     timed(rows, cost, CART, lambda: learned(log, flat, train, "boosted_trees", TREE, seed))
@@ -197,7 +225,10 @@ def column_a(phase: str, seeds: list[int], processes: int) -> Part:
         )
     step = float(np.nanmedian(log.steps.seconds)) * (WARMUP_STEPS + TIMED_STEPS)
     title = "unseen family" + (", training steps" if phase == "train" else "")
-    part = _part(log, f"A {phase}", title, whole)
+    name = f"A {phase}"
+    if STATE["profiled"]:
+        name, title = f"A {STATE['devices']} {phase}", f"{title}, on {STATE['devices']}"
+    part = _part(log, name, title, whole)
     middle = {name: np.median(taken, axis=0).tolist() for name, taken in cost.items()}
     part.cost = {name: (training, answer) for name, (training, answer) in middle.items()}
     if COMBINED in whole:
@@ -338,7 +369,7 @@ def _heads(log: Log, clusters: list[int], train: Bools, seed: int) -> Floats:
               MeasuredSteps(s.graph, s.batch[clusters], s.seconds[clusters]))  # fmt: skip
     known = train & np.isfinite(own.steps.seconds)
     settings = {"training": {"epochs": 400, "lr": 0.01, "weight_decay": 0.1}}
-    return learned(own, np.column_stack([STATE["totals"][s.graph], z]), known, "cross_fitted", settings, seed)
+    return learned(own, np.column_stack([known_of(log, "totals"), z]), known, "cross_fitted", settings, seed)
 
 
 def _transferred(of_heads: Floats, log: Log, cluster: int, tasks: Ints) -> Floats:

@@ -9,8 +9,9 @@ from graphs_by_hand import join, tables
 from timed_graphs import MACHINES, QUICK, truth
 
 from mfcp.tasks.graphs.operator_graphs import build_graphs
+from mfcp.tasks.timing.measured_steps import MeasuredSteps
 from mfcp.tasks.timing.operator_times import OperatorTimes
-from mfcp.tasks.timing.roofline import roofline_seconds
+from mfcp.tasks.timing.roofline import Accelerator, roofline_seconds
 
 pytestmark = pytest.mark.xdist_group("timing")  # one worker makes what they share
 
@@ -49,3 +50,22 @@ def test_parts_of_operators_make_up_the_networks_time(graphs, fitted):
     network = replace(fitted, rooflines=())
     assert np.log(total.T) == pytest.approx(network.log_seconds(graphs.distinct, steps.batch), abs=1e-4)
     assert vectors.shape == (len(graphs.distinct.kind), QUICK.hidden + QUICK.embedding)
+
+
+@pytest.mark.parametrize("launch_s", [5e-6, 4e-4])
+def test_where_launches_are_most_of_a_step_its_time_does_not_grow_with_the_batch(graphs, launch_s):
+    """As on GPUs that wait for their host: small models at two batches, the one eight times the other."""
+    batch = np.random.default_rng(0).choice([8.0, 64.0], (1, len(graphs.graph_id)))
+    fast = (Accelerator(1e15, 3e12, 4.0, 8.0),)
+    work = graphs.distinct.of_steps(roofline_seconds(graphs.distinct, fast), batch[0])[:, 0]
+    seconds = 2.0 * work + launch_s * graphs.distinct.counts.sum(axis=1)
+    steps, unseen = MeasuredSteps(np.arange(len(seconds)), batch, seconds[None]), np.arange(72, 96)
+    fitted = OperatorTimes.fit(
+        graphs, fast, steps.select(np.arange(72)), seed=0, settings=QUICK.model_copy(update={"roofline_share": 0.0})
+    )
+    predicted = fitted.log_seconds(graphs.distinct.take(unseen), batch[:, unseen])
+    assert np.abs(predicted - np.log(seconds[unseen])).mean() < 0.1
+    eight, larger = (np.exp(fitted.log_seconds(graphs.distinct, np.full(batch.shape, b)))[0] for b in (8.0, 64.0))
+    launches = seconds - 2.0 * work
+    true = (launches + 128.0 * work / batch[0]) / (launches + 16.0 * work / batch[0])
+    assert np.median(larger / eight) == pytest.approx(np.median(true), rel=0.1)

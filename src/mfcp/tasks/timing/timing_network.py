@@ -15,12 +15,14 @@ from mfcp.arrays import Floats
 from mfcp.tasks.graphs.distinct import FEATURES, NEIGHBOURS, DistinctOperators
 from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
 from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings, Weights
-from mfcp.tasks.timing.roofline import Accelerator, roofline_seconds
+from mfcp.tasks.timing.roofline import LAUNCH, Accelerator, fit_factors, roofline_seconds
 from mfcp.threads import one_thread
 
 _LARGEST_FACTOR = 4.0  # log; an operator takes at most 55 times as long as its roofline says, and as little
+_LARGEST_LAUNCH = 6.0  # log; 2 ms, as of a slow host that launches all of a training step
 _FARTHEST = 4.0  # standard deviations that an unseen shape may be from the training operators
-_LAUNCH = 5e-6
+_LAUNCH_BOUND = 0.85  # median share of launches in a step above which a cluster is
+_START = np.array([0.0, math.log(LAUNCH)])
 _SHORTEST = 1e-12
 
 
@@ -79,7 +81,7 @@ class OperatorTimesNetwork(nn.Module):
 
     def log_launch(self) -> Tensor:
         """(O, M) log seconds of a launch of each operator of the vocabulary."""
-        return self.launch.weight.clamp(-_LARGEST_FACTOR, _LARGEST_FACTOR) + math.log(_LAUNCH)
+        return self.launch.weight.clamp(-_LARGEST_LAUNCH, _LARGEST_LAUNCH) + math.log(LAUNCH)
 
     def forward(self, x: _Inputs, batch: Tensor) -> Tensor:
         """(n, M) log seconds of a step of `batch` (n, M) samples."""
@@ -174,7 +176,11 @@ def _started(
     target: Tensor,
     known: Tensor,
 ) -> OperatorTimesNetwork:
-    """A network in the units of its training operators that predicts rooflines times each cluster's median factor."""
+    """A network in the units of its training operators that predicts rooflines times each cluster's median factor.
+
+    Where most of a step is launches, a factor of the work cannot say so, and training does not find the way from there:
+    such clusters start at the factor and the seconds of a launch that fit their steps best.
+    """
     network = OperatorTimesNetwork(settings, len(accelerators))
     inputs = _inputs(operators, accelerators)
     scale = inputs.shape.std(dim=0, unbiased=False)
@@ -183,8 +189,23 @@ def _started(
     with torch.no_grad():
         gap = target - network(inputs, batch)
         middle = torch.where(known, gap, torch.nan).nanmedian(dim=0).values
+        for i, accelerator in enumerate(accelerators):
+            rows = known[:, i].numpy()
+            parts = _work_and_launches(operators, accelerator, batch[:, i].numpy())[rows]
+            found = fit_factors(parts, target[:, i].double().exp().numpy()[rows], _START, np.ones(2))
+            share = parts[:, 1] * np.exp(found[1]) / (parts @ np.exp(found))
+            if np.median(share) > _LAUNCH_BOUND:
+                middle[i] = found[0]
+                network.launch.weight[:, i] = min(float(found[1]) - math.log(LAUNCH), 0.9 * _LARGEST_LAUNCH)
         network.factor.bias.copy_(middle.clamp(-_LARGEST_FACTOR / 2, _LARGEST_FACTOR / 2))
     return network
+
+
+def _work_and_launches(operators: DistinctOperators, accelerator: Accelerator, batch: Floats) -> Floats:
+    """(n, 2) roofline seconds of a step of `batch` (n,) samples, and how many operators it launches."""
+    work = operators.of_steps(roofline_seconds(operators, [accelerator]), batch)[:, 0]
+    parts: Floats = np.maximum(np.column_stack([work, operators.counts.sum(axis=1)]), _SHORTEST)
+    return parts
 
 
 def _inputs(operators: DistinctOperators, accelerators: Sequence[Accelerator]) -> _Inputs:
