@@ -33,7 +33,8 @@ def first_runs(
 ) -> int:
     """Run tasks, once on each of some clusters, and leave their rows in the inbox; how many runs these were.
 
-    A call that was killed is gone on with by the next one with the same tasks.
+    A run that was lost before it began is tried again there, as often as `retry.times` says. A call that was killed is
+    gone on with by the next one with the same tasks.
 
     Args:
         home: the platform's folder; the state is in its folder `first`, so that no round matches these tasks.
@@ -57,7 +58,7 @@ def first_runs(
     rng.shuffle(order := list(tables["tasks"]["task_id"]))
     wanted = [(task, name) for task in order for name in rng.sample(names, each or len(names))]
     runner.plan(wanted)
-    total = said = 0
+    total, said, tries = 0, 0, run.retry.times
     while True:
         step = runner.step()
         total += step.over
@@ -65,7 +66,9 @@ def first_runs(
             say(f"first runs: {len(wanted) - step.open} of {len(wanted)} over")
             said = int(time.monotonic())
         if step.idle:
-            return total
+            if not tries or not runner.plan(wanted):
+                return total
+            tries -= 1
         time.sleep(run.poll_s)
 
 

@@ -6,11 +6,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from attempts_by_hand import assign, new_store, runner
 
 from mfcp.border.json_text import read_json
-from mfcp.data.log.schema import SCHEMA
+from mfcp.data.log.coercion import coerce
+from mfcp.data.log.schema import SCHEMA, TASKS
 from mfcp.data.log.tables import find_table, read_table
 from mfcp.executors.base import JobSeen, UnreachableError
 from mfcp.executors.simulated import Simulated
@@ -286,6 +288,33 @@ def test_what_was_given_up_ends_although_its_cluster_was_not_reached_then(tmp_pa
     ends = [(row["cluster_id"], row["status"]) for row in Attempts(store).of(["c"])]
     assert ends == [("x", "lost"), ("y", "succeeded")]
     assert sum("take 1 " in job["command"] for job in submitted(clusters["x"]).values()) == 1
+
+
+def test_runs_on_clusters_of_ones_choice_are_planned_again_only_where_they_never_began(tmp_path, clusters):
+    home = tmp_path / "home"
+    store = new_store(home)
+    attempts = Attempts(store)
+    for name in "ab":
+        row = {column.name: None for column in TASKS.columns} | {"task_id": name, "model": "1", "family": "succeeded"}
+        store.submit({"tasks": coerce(TASKS, pd.DataFrame([row], dtype=object)).frame})
+    pairs = [(task, cluster) for task in "ab" for cluster in "xy"]
+    make = lambda: runner(home, clusters, move_s=0.1, retry={"times": 0})  # noqa: E731
+    assign(store, {"p": ("x", "take 60"), "q": ("x", "take 60")})  # both slots: whatever else is sent there waits
+    make().step()
+    assert [make().plan(pairs), make().plan(pairs)] == [4, 0]  # the second call goes on with the first
+    (tmp_path / "x" / "down").write_text("drained: new cooling")
+    until_done(make)
+    assert Counter((row["cluster_id"], row["status"]) for row in attempts.of("ab")) == {
+        ("x", "lost"): 2, ("y", "succeeded"): 2
+    }  # fmt: skip
+    (tmp_path / "x" / "down").unlink()
+    assert make().plan(pairs) == 2
+    until_done(make)
+    assert Counter((row["cluster_id"], row["status"]) for row in attempts.of("ab")) == {
+        ("x", "lost"): 2, ("x", "succeeded"): 2, ("y", "succeeded"): 2
+    }  # fmt: skip
+    assert sorted(row["number"] for row in attempts.of(["a"])) == [1, 2, 3]
+    assert make().plan(pairs) == 0
 
 
 def test_a_share_of_tasks_runs_on_a_second_cluster(tmp_path, clusters):

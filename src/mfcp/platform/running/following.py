@@ -48,13 +48,18 @@ def next_cluster(
     elif done:
         wanted = not told
     else:
-        tried = told + sum(one["begun_at"] is not None or one["status"] != "lost" for one in others)
+        tried = told + sum(not was_lost_unbegun(one) for one in others)
         wanted = status in settings.retry.after and tried <= settings.retry.times
     if not wanted:
         return None
     count = Counter(one["cluster_id"] for one in before)
     left = [name for name in clusters if name not in done and not (done and name in away)]
     return min(left, key=lambda name: (name in away, count[name], busy.get(name, 0.0), name), default=None)
+
+
+def was_lost_unbegun(row: Mapping[str, Any]) -> bool:
+    """Whether an attempt is over and never began: it has told nothing of its task."""
+    return row["status"] == "lost" and row["begun_at"] is None
 
 
 def is_compared(task_id: str, share: float) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from mfcp.errors import SettingsError
 from mfcp.executors.base import Account, Batch, Executor, JobLimits, JobSeen, RefusedError, UnreachableError
 from mfcp.executors.supervise import key_of
-from mfcp.platform.running.following import next_cluster
+from mfcp.platform.running.following import next_cluster, was_lost_unbegun
 from mfcp.platform.running.job_settings import ClusterSettings, JobSettings, command_of, rows_of
 from mfcp.platform.running.judging import Facts, Judgement, judge
 from mfcp.platform.running.returning import deliver_runs
@@ -123,15 +123,21 @@ class Runner:
     def plan(self, pairs: Sequence[tuple[str, str]]) -> int:
         """Attempts of tasks on clusters of one's choice, beside what is assigned; how many are new.
 
+        A pair that has an attempt gets none, unless all that it had were lost before they began.
+
         Args:
             pairs: task and cluster; the tasks are known and no round has assigned them.
 
         Raises:
             SettingsError: there is no command for a task.
         """
-        known = rows_of(self.store.tables(sorted({task for task, _ in pairs})))
-        number, limits, rows = Counter[str](), self._limits(None), []
+        tasks = sorted({task for task, _ in pairs})
+        known, before = rows_of(self.store.tables(tasks)), self.attempts.of(tasks)
+        taken = {(row["task_id"], row["cluster_id"]) for row in before if not was_lost_unbegun(row)}
+        number, limits, rows = Counter(row["task_id"] for row in before), self._limits(None), []
         for task, cluster in pairs:
+            if (task, cluster) in taken:
+                continue
             number[task] += 1
             row = {"task_id": task, "cluster_id": cluster, "number": number[task], "seconds": None}
             row |= {"command": self._command(known[task], cluster, number[task], limits), "limits": vars(limits)}
