@@ -192,7 +192,7 @@ def _settle(books: Books, terms: ClockTerms, low: int, high: int, last: bool) ->
             move(books, terms, job)
         else:
             stop(books, job)
-        low, end, failing = end, high, NONE
+        low, end = end, high
     return held
 
 
