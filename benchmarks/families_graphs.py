@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,10 @@ def prepare(folder: Path, *, profiled: bool = False) -> None:
     register_members()
     graphs, logs, tables = read_log(folder, "models")
     if profiled:
-        memory = tables["clusters"].groupby("accelerator")["memory_bytes"].transform("max")
-        free = set(tables["clusters"].loc[tables["clusters"]["memory_bytes"] == memory, "cluster_id"])
-        logs = {phase: _of_clusters(log, [k for k, name in enumerate(log.clusters) if name in free])
-                for phase, log in logs.items()}  # fmt: skip
+        clusters = tables["clusters"]
+        whole = clusters.groupby("accelerator", dropna=False)["memory_bytes"].transform("max")
+        limited = set(clusters.loc[(clusters["memory_bytes"] < whole).fillna(False), "cluster_id"])
+        logs = {phase: _without(log, limited) for phase, log in logs.items() if not limited.issuperset(log.clusters)}
     STATE.update(
         graphs=graphs, logs=logs, totals=totals(graphs), histograms=histograms(graphs), profiled=profiled,
         devices=", ".join(sorted(set(tables["clusters"]["accelerator"].dropna()))),
@@ -63,12 +64,11 @@ def known_of(log: Log, what: str) -> Floats:
     return np.column_stack([found, np.log(np.nanmean(log.steps.batch, axis=0))]) if STATE["profiled"] else found
 
 
-def _of_clusters(log: Log, rows: list[int]) -> Log:
-    """Some of the clusters, and the tasks that ran there."""
-    s, names = log.steps, tuple(log.clusters[k] for k in rows)
-    tasks = np.isfinite(s.seconds[rows]).any(axis=0)
-    steps = MeasuredSteps(s.graph[tasks], s.batch[rows][:, tasks], s.seconds[rows][:, tasks])
-    return Log(names, tuple(log.accelerators[k] for k in rows), log.families[tasks], steps)
+def _without(log: Log, clusters: set[str]) -> Log:
+    """The other clusters, and the tasks that ran there."""
+    own = log.of_clusters([k for k, name in enumerate(log.clusters) if name not in clusters])
+    ran = np.isfinite(own.steps.seconds).any(axis=0)
+    return replace(own, families=own.families[ran], steps=own.steps.select(ran))
 
 
 def learned(log: Log, X: Floats, train: Bools, kind: str, settings: dict[str, Any], seed: int) -> Floats:
@@ -322,8 +322,7 @@ def _plain(
     batch = s.batch[cluster]
     found: dict[str, Floats] = {}
     if len(tasks):
-        one = Log((log.clusters[cluster],), (log.accelerators[cluster],), log.families,
-                  MeasuredSteps(s.graph, s.batch[[cluster]], s.seconds[[cluster]]))  # fmt: skip
+        one = log.of_clusters([cluster])
         train = np.isin(np.arange(len(batch)), tasks)[None]
         own = graphs.distinct.take(s.graph[tasks])
         fitted = fit_roofline(own, log.accelerators[cluster], batch[tasks], s.seconds[cluster, tasks])
@@ -365,8 +364,7 @@ def _heads(log: Log, clusters: list[int], train: Bools, seed: int) -> Floats:
     """(K, n) log seconds on some clusters by a message-passing network of graphs and heads on its vectors."""
     s, graphs = log.steps, STATE["graphs"]
     z = GnnEncoder(size=8).fit(graphs, np.unique(s.graph[train]), seed=seed).transform(graphs)[s.graph]
-    own = Log(tuple(log.clusters[i] for i in clusters), tuple(log.accelerators[i] for i in clusters), log.families,
-              MeasuredSteps(s.graph, s.batch[clusters], s.seconds[clusters]))  # fmt: skip
+    own = log.of_clusters(clusters)
     known = train & np.isfinite(own.steps.seconds)
     settings = {"training": {"epochs": 400, "lr": 0.01, "weight_decay": 0.1}}
     return learned(own, np.column_stack([known_of(log, "totals"), z]), known, "cross_fitted", settings, seed)

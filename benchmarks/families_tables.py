@@ -12,15 +12,14 @@ import neusight
 import numpy as np
 import qoredl
 from families_judged import Part
-from steps import totals, with_new_head
+from steps import read_graphs, totals, with_new_head
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
-from mfcp.data.log.tables import read_tables
 from mfcp.errors import DataError
 from mfcp.folds import training_folds
 from mfcp.progress import progress
 from mfcp.simulator.traces.files import read_table
-from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
+from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
 from mfcp.tasks.memory import OPTIMIZER_STATES, MemoryRisk, PeakMemory, TrainingRuns
 from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 from mfcp.tasks.timing.kernel_times import KernelTimes
@@ -451,8 +450,7 @@ class Profile:
 
 def read_profile(folder: Path) -> Profile:
     """Runs in single precision that ended well or for want of memory."""
-    tables = read_tables(folder)
-    graphs = build_graphs(tables["nodes"], tables["edges"])
+    tables, graphs = read_graphs(folder)
     rows = tables["runs"].merge(tables["tasks"], on="task_id", suffixes=("", "_task"))
     rows = rows.merge(tables["clusters"][["cluster_id", "memory_bytes"]], on="cluster_id")
     rows = rows[rows["status"].isin(["succeeded", "oom"]) & rows["graph_id"].isin(graphs.graph_id)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ import pandas as pd
 
 from mfcp.arrays import Floats, Ints, Texts
 from mfcp.data.emulator_calibration import timed_steps
-from mfcp.data.log.tables import read_tables
+from mfcp.data.log.tables import Tables, read_tables
 from mfcp.data.pool.splits import family_of
+from mfcp.errors import DataError
 from mfcp.folds import training_folds
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
 from mfcp.tasks.graphs.operators import OPERATORS
@@ -34,6 +35,12 @@ class Log:
     families: Texts
     steps: MeasuredSteps
 
+    def of_clusters(self, rows: Sequence[int]) -> Log:
+        """The same tasks on some of the clusters."""
+        names, figures = (tuple(values[k] for k in rows) for values in (self.clusters, self.accelerators))
+        s = self.steps
+        return Log(names, figures, self.families, MeasuredSteps(s.graph, s.batch[rows], s.seconds[rows]))
+
     def folds(self, seed: int) -> Ints:
         """(n,) fold of each task, families whole."""
         return training_folds(self.families, np.ones((1, len(self.families)), bool), FOLDS, (seed,))[0]
@@ -48,16 +55,39 @@ def versioned_family(model: str) -> str:
 FAMILIES: dict[str, Callable[[str], str]] = {"models": family_of, "versions": versioned_family}
 
 
-def read_log(folder: Path, families: str) -> tuple[OperatorGraphs, dict[str, Log], dict[str, pd.DataFrame]]:
-    """All graphs of a folder in the log schema, and its tasks by phase; `families` as in FAMILIES."""
+def read_graphs(folder: Path) -> tuple[Tables, OperatorGraphs]:
+    """Tables of a folder in the log schema, and the graphs among them.
+
+    Raises:
+        DataError: there are no graphs.
+    """
     tables = read_tables(folder)
-    graphs = build_graphs(tables["nodes"], tables["edges"])
+    if "nodes" not in tables or "edges" not in tables:
+        raise DataError(f"{folder}: no operator graphs; expected tables nodes and edges, as `mfcp capture` makes them")
+    return tables, build_graphs(tables["nodes"], tables["edges"])
+
+
+def read_log(folder: Path, families: str) -> tuple[OperatorGraphs, dict[str, Log], dict[str, pd.DataFrame]]:
+    """All graphs of a folder in the log schema, and its tasks by phase; `families` as in FAMILIES.
+
+    Raises:
+        DataError: there are no graphs, no task that has one was timed, or a cluster has no figures.
+    """
+    tables, graphs = read_graphs(folder)
     found = list(timed_steps(tables, graphs))
     logs = {}
     for phase in ("infer", "train"):
         measured = [(machine, steps) for machine, own, steps in found if own == phase]
+        for machine, _ in measured:
+            if not all(float(machine[name]) > 0 for name in ("peak_flops", "memory_bandwidth")):
+                name = machine["cluster_id"]
+                raise DataError(
+                    f"{folder}: cluster {name} without peak_flops or memory_bandwidth; look them up, add them"
+                )
         if measured:
             logs[phase] = _phase(graphs, tables["tasks"].set_index("task_id"), measured, FAMILIES[families])
+    if not logs:
+        raise DataError(f"{folder}: no run with step_time_s and batch_size of a task with a graph")
     return graphs, logs, dict(tables)
 
 

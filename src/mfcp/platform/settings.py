@@ -13,7 +13,7 @@ from mfcp.platform.releases.promotion import PromoteSettings
 from mfcp.platform.running.job_settings import ClusterSettings, JobSettings
 from mfcp.platform.simulation.world import SimulatorSettings
 
-RUN_S = 60.0
+_RUN_S = 60.0
 
 
 class Every(BaseModel):
@@ -47,5 +47,5 @@ class PlatformSettings(BaseModel):
     def _run_where_there_are_clusters(self) -> Self:
         """Clusters that are named are run on, unless somebody says never."""
         if self.clusters and "run" not in self.every_s.model_fields_set:
-            object.__setattr__(self, "every_s", self.every_s.model_copy(update={"run": RUN_S}))
+            object.__setattr__(self, "every_s", self.every_s.model_copy(update={"run": _RUN_S}))
         return self

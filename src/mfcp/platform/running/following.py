@@ -40,8 +40,7 @@ def next_cluster(
         return None
     others = [one for one in before if one["id"] != row["id"]]
     done = {one["cluster_id"] for one in others if one["status"] == "succeeded"}
-    # One that was lost before it began has told nothing of the task.
-    told = status != "lost" or row["begun_at"] is not None
+    told = not was_lost_unbegun({**row, "status": status})
     if status == "succeeded":
         wanted = not done and is_compared(row["task_id"], settings.compare)
         done.add(row["cluster_id"])
@@ -58,7 +57,7 @@ def next_cluster(
 
 
 def was_lost_unbegun(row: Mapping[str, Any]) -> bool:
-    """Whether an attempt is over and never began: it has told nothing of its task."""
+    """Whether an attempt was lost before it began, so that it has told nothing of its task."""
     return row["status"] == "lost" and row["begun_at"] is None
 
 
