@@ -11,19 +11,19 @@ from mfcp.simulator.kernels.books import BY_TIME, HEAPED, JOB, KEY, NONE, PLACE,
 put, take = map(from_python, (heap.put, heap.take))
 
 
-def fresh(n):
+def fresh(n, preempts):
     jobs = np.zeros(n, JOB)
     jobs["key"], jobs["level"], jobs["weight"] = np.arange(n), np.arange(n) % 3, np.arange(n) % 4 - 1.0
-    return fresh_books(jobs, np.ones(1, int), np.zeros(1, int), np.ones((n, 1)), np.empty((n, 0)), 1)
+    return fresh_books(jobs, np.ones(1, int), np.zeros(1, int), np.ones((n, 1)), np.empty((n, 0)), 1, preempts=preempts)
 
 
 TERMS = ClockTerms(**dict.fromkeys(ClockTerms._fields, False) | {"rank": np.array([0.0, 2.0, 1.0])})
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20), st.booleans()), max_size=60))
-def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps):
-    books, held = fresh(10), {}
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20), st.booleans()), max_size=60), st.booleans())
+def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps, preempts):
+    books, held = fresh(10, preempts), {}
     for job, time, leaves in steps:
         if leaves:
             take(books, job)
@@ -38,6 +38,7 @@ def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps):
         if held:
             assert books.times[: len(running)].tolist() == [held[job] for job in running]
             assert books.times[0] == min(held.values())
+        if held and preempts:
             bounds = books.bounds[:, : len(running)]
             assert bounds[RANK].tolist() == TERMS.rank[running % 3].tolist()
             assert bounds[KEY].tolist() == [np.inf if job % 4 == 0 else job for job in running]

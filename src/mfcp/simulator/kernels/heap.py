@@ -51,8 +51,11 @@ def take(books: Books, job: int) -> None:
     books.counts[HEAPED] -= 1
     last = books.counts[HEAPED]
     if place < last:
+        rank, key = 0.0, 0.0
+        if books.bounds.shape[1] > 0:
+            rank, key = books.bounds[RANK, last], books.bounds[KEY, last]
         books.lists[BY_TIME, place] = books.lists[BY_TIME, last]
-        _settle(books, place, books.times[last], books.bounds[RANK, last], books.bounds[KEY, last])
+        _settle(books, place, books.times[last], rank, key)
 
 
 @inlined

@@ -155,7 +155,7 @@ def _settle(books: Books, terms: ClockTerms, low: int, high: int, last: bool) ->
     """Running jobs of SOME keep their places in order, or take others, or are stopped; accelerators of those that run.
 
     As many as possible are looked at together; only where they cannot all stay are they parted into earlier and later.
-    Of those that cannot, the later ones cannot where the earlier ones can.
+    If the earlier ones then can, the later ones cannot: they are parted without being tried.
 
     Args:
         last: whether nothing is open but what these hold.
