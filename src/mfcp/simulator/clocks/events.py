@@ -69,14 +69,15 @@ def _backfill(policy: Ordering, terms: ClockTerms, books: Books, keys: Floats) -
 
 def _by_key(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Books:
     values = policy.watch(view)
-    while (code := queueing.run(books, terms, policy.asks)) != FINISHED_ALL:
-        if code == LOG_FULL:
+    given = False
+    while (code := queueing.run(books, terms, policy.asks, given)) != FINISHED_ALL:
+        given = code != LOG_FULL
+        if not given:
             books = longer_log(books)
             continue
         status = books.jobs["status"]
         _ask(policy, values, books, np.flatnonzero((status == columns.WAITING) | (status == columns.RUNNING)))
         queueing.reorder(books, terms)
-        queueing.decide(books, terms)
     return books
 
 

@@ -80,7 +80,7 @@ def fit(books: Books, job: int, how: int, opens: bool) -> int:
             if good > most:
                 chosen, most = node, good
         if chosen != NONE:
-            _give(books, job, chosen, need)
+            _give(books, job, np.int64(chosen), need)
             return FREE + opened
         for kind in range(books.speed.shape[1]):
             if books.speed[job, kind] > 0 and _spread(books, job, need, kind, opened):
@@ -125,5 +125,5 @@ def _spread(books: Books, job: int, need: int, kind: int, opened: int) -> bool:
         elif turn == 1 and left > 0:
             if tail == NONE:
                 return False
-            _give(books, job, tail, left)
+            _give(books, job, np.int64(tail), np.int32(left))
     return True

@@ -22,6 +22,7 @@ from mfcp.simulator.kernels.books import (
     QUEUE,
     QUEUED,
     SOME,
+    YES,
     Books,
     ClockTerms,
 )
@@ -50,7 +51,7 @@ def run(books: Books, terms: ClockTerms) -> int:
 
 @inlined
 def _fill(books: Books, terms: ClockTerms) -> None:
-    now, free, blocked, shadow, spare = books.clock[0], total(books), False, np.inf, 0
+    now, free, blocked, shadow, spare = books.clock[0], total(books), NO, np.inf, np.int64(0)
     for kind in range(len(books.kinds) - 1):
         books.kinds[kind].blocked = 0
     while True:
@@ -70,7 +71,7 @@ def _fill(books: Books, terms: ClockTerms) -> None:
             continue
         books.kinds[row.kind].blocked = 1
         if not blocked:
-            blocked = True
+            blocked = YES
             shadow, spare = _reserve(books, free, row.gpus)
             shadow += rounding(shadow)
 
@@ -116,7 +117,8 @@ def _leaf(books: Books, kind: int, until: float) -> int:
         if least == np.inf or now + least > until:
             node += 1
         books.counts[HEAP_STEPS] += 1
-    return int(books.lists[QUEUE, books.kinds[kind].first + node - leaves])
+    job: int = books.lists[QUEUE, books.kinds[kind].first + node - leaves]
+    return job
 
 
 @inlined
@@ -143,7 +145,7 @@ def _reserve(books: Books, free: int, need: int) -> tuple[float, int]:
             shadow = books.jobs[job].due
         size -= 1
         books.lists[SOME, 0] = books.lists[SOME, size]
-        _sift(books, 0, size)
+        _sift(books, np.int64(0), size)
     return shadow, max(free - need, 0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from mfcp.arrays import Floats, Ints
 
 WAITING, RUNNING, DONE = 1, 2, 3  # status of a job; 0 before it is submitted
-NONE: int = np.int64(-1)  # type: ignore[assignment]
+NONE: int = np.int32(-1)  # type: ignore[assignment]
 YES: Any = np.bool_(True)
 NO: Any = np.bool_(False)
 """What kernels hand to kernels is of a type of NumPy: for each value of Python's own, Numba compiles anew."""

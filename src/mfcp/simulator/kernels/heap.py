@@ -44,7 +44,7 @@ def key_bound(books: Books, job: int) -> float:
 @inlined
 def take(books: Books, job: int) -> None:
     """Remove a job that may be there."""
-    place = books.lists[PLACE, job]
+    place = np.int64(books.lists[PLACE, job])
     if place == NONE:
         return
     books.lists[PLACE, job] = NONE

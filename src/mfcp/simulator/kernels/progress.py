@@ -90,7 +90,7 @@ def advance(books: Books, terms: ClockTerms) -> int:
             add_progress(books, books.lists[BY_TIME, position])
             _demote(books, terms, books.lists[BY_TIME, position], NO)
     while counts[ARRIVED] < arriving:
-        job = counts[ARRIVED]
+        job = np.int32(counts[ARRIVED])
         counts[ARRIVED] += 1
         write(books, job, SUBMITTED)
         jobs[job].status = WAITING

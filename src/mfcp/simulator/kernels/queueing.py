@@ -36,22 +36,49 @@ from mfcp.simulator.kernels.progress import ASKS, GRID, advance, before, move, s
 
 
 @uncounted
-def run(books: Books, terms: ClockTerms, asks: bool) -> int:
+def run(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
     """Go on until nothing happens any more, the log is full, or the policy wants to give values.
 
+    At each instant start what comes first as far as it fits, in place of what comes later if the policy preempts.
+
+    Args:
+        given: whether values were just given, to decide by.
+
     Returns:
-        FINISHED_ALL; LOG_FULL: give a longer log, and call again; ASKS: set values, call `reorder` and `decide`, and
-        call again.
+        FINISHED_ALL; LOG_FULL: give a longer log, and call again; ASKS: set values, call `reorder`, and call again.
     """
     while True:
-        new = advance(books, terms)
-        if new < 0:
-            return int(new)
-        for position in range(new):
-            _push(books, terms, books.lists[OTHERS, position])
-        if asks:
-            return ASKS
-        _decide(books, terms)
+        if not given:
+            new = advance(books, terms)
+            if new < 0:
+                return int(new)
+            for position in range(new):
+                _push(books, terms, books.lists[OTHERS, position])
+            if asks:
+                return ASKS
+        given = NO
+        if books.counts[QUEUED] == 0:
+            continue
+        for kind in range(len(books.kinds) - 1):
+            books.kinds[kind].blocked = 0
+        free, starting = total(books), np.int64(0)
+        while True:
+            head = _first(books, terms, np.int64(-1) if terms.preempts else free)
+            if head == NONE:
+                break
+            if books.jobs[head].gpus <= free and fit(books, head, terms.fit, NO):
+                _pop(books, terms, books.jobs[head].kind)
+                books.lists[OTHERS, starting] = head
+                starting += 1
+                free -= books.jobs[head].gpus
+            elif terms.preempts or terms.skip == NOBODY:
+                break
+            else:
+                books.kinds[books.jobs[head].kind].blocked = 1
+        if head != NONE and terms.preempts:
+            starting = _displace(books, terms, head, free, starting)
+        for position in range(starting):
+            start(books, terms, books.lists[OTHERS, position])
 
 
 @uncounted
@@ -68,39 +95,6 @@ def reorder(books: Books, terms: ClockTerms) -> None:
             set_key(books, books.lists[QUEUE, first + position])
         for position in range(size // 2 - 1, -1, -1):
             _down(books, terms, QUEUE, first, position, size)
-
-
-@uncounted
-def decide(books: Books, terms: ClockTerms) -> None:
-    """`_decide` for a policy that has given values; apart, so that a way in from Python is compiled for those alone."""
-    _decide(books, terms)
-
-
-@inlined
-def _decide(books: Books, terms: ClockTerms) -> None:
-    """Start what comes first as far as it fits, in place of what comes later if the policy preempts."""
-    if books.counts[QUEUED] == 0:
-        return
-    for kind in range(len(books.kinds) - 1):
-        books.kinds[kind].blocked = 0
-    free, starting = total(books), np.int64(0)
-    while True:
-        head = _first(books, terms, np.int64(-1) if terms.preempts else free)
-        if head == NONE:
-            break
-        if books.jobs[head].gpus <= free and fit(books, head, terms.fit, NO):
-            _pop(books, terms, books.jobs[head].kind)
-            books.lists[OTHERS, starting] = head
-            starting += 1
-            free -= books.jobs[head].gpus
-        elif terms.preempts or terms.skip == NOBODY:
-            break
-        else:
-            books.kinds[books.jobs[head].kind].blocked = 1
-    if head != NONE and terms.preempts:
-        starting = _displace(books, terms, head, free, starting)
-    for position in range(starting):
-        start(books, terms, books.lists[OTHERS, position])
 
 
 @inlined
