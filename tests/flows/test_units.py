@@ -136,11 +136,20 @@ def _is_a_platform(ports: dict[str, int], home: Path, environment: dict[str, str
     with mock.patch.dict(os.environ), loop.client(home, ports["4200"]) as found:
         scheduled = {name for name, own in loop.FLOWS.items() if found.read_deployment_by_name(own).schedules}
         assert scheduled == set(loop.FLOWS) - {"promote"}  # which retrain asks for
-        flow = found.read_deployment_by_name(loop.FLOWS["match"])
-        made = found.create_flow_run_from_deployment(flow.id)
+        _, made = (
+            found.create_flow_run_from_deployment(found.read_deployment_by_name(loop.FLOWS[name]).id)
+            for name in ("run", "match")
+        )
         until(lambda: str(found.read_flow_run(made.id).state_name) == "Completed", "a round", 120)
-    until(lambda: "here: asked" in _doctor(environment, checkout), "the cluster is asked", 120)
-    assert _doctor(environment, checkout).count("answers at port") == 2
+    told = ""
+
+    def asked() -> bool:
+        nonlocal told
+        told = _doctor(environment, checkout)
+        return "here: asked" in told
+
+    until(asked, "the cluster is asked", 120)
+    assert told.count("answers at port") == 2
 
 
 def _doctor(environment: dict[str, str], checkout: Path) -> str:
