@@ -11,6 +11,8 @@ CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3.13 python3 python)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport PYTHONHOME PYTHONPATH
+# Images of containers often set it: every process would then compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # No tool reports anything to anyone (the same list as src/mfcp/environment.py, held equal by a test).
 export DO_NOT_TRACK := true
@@ -35,8 +37,9 @@ run: $(VENV)/.ready ## run the pipeline on the default data and print the compar
 	@mfcp table data/reports/metrics.json
 	@echo "The whole comparison, for a browser: data/reports/report.html"
 
+# A third worker: tests wait for servers and disks for a third of their time.
 test: lint ## lint, types, and all tests; prints the 25 slowest
-	@python -m pytest -n 2 --dist loadgroup --durations 25
+	@python -m pytest -n 3 --dist loadgroup --durations 25
 
 check: lint ## lint, types, and the fast tests of what has changed since the last commit (SINCE=REVISION: since that)
 	@python -m pytest -n 2 --dist loadgroup -m "not slow and not long" $$(python tests/affected.py $(SINCE))

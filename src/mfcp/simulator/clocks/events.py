@@ -24,7 +24,7 @@ from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
 from mfcp.simulator.semantics import EventTerms
 
 SKIPS = {"any": columns.ANY, "nobody": columns.NOBODY, "backfill": columns.BACKFILL}
-LOG_ROWS = 16  # a job, to begin with: only rows that are written take memory
+LOG_ROWS = 8  # a job, to begin with: three of most; what is small enough stays with the process for its next run
 FITS = {"first": columns.FIRST, "best": columns.BEST, "fastest": columns.FASTEST}
 
 
