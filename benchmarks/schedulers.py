@@ -112,7 +112,7 @@ HELD: dict[str, str] = {
     "srsf": f"{_MURI}; {_REFERENCE}",
     "las": f"{_MURI} and of ElasticFlow; {_REFERENCE}",
     "themis": f"{_MURI} and of ElasticFlow",
-    **dict.fromkeys(("edf_widest", "elastic_flow"), "numbers of ElasticFlow"),
+    **dict.fromkeys(("edf_widest", "elastic_flow", "gandiva_groups"), "numbers of ElasticFlow"),
     **dict.fromkeys(("allox", "max_min", "finish_time"), "numbers of Gavel and of Shockwave"),
     **dict.fromkeys(("las_shares", "finish_time_blind", "in_turn", "in_turn_fastest", "isolated"), "numbers of Gavel"),
     **dict.fromkeys(("in_turn_packed", "gandiva"), "numbers of Gavel"),

@@ -44,19 +44,23 @@ class SlotTerms(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     slot_s: float = Field(0.0, ge=0, description="least seconds between two decisions; what happens earlier waits")
-    charge: Literal["changes", "every decision"] = Field("changes", description="when a job that runs is charged")
+    charge: Literal["changes", "every decision", "every submission"] = Field(
+        "changes", description="when a job that runs is charged; or every job, while more are to come, to be paid when"
+        " it runs next",
+    )  # fmt: skip
     charge_s: float = Field(0.0, ge=0, description="seconds without progress")
     per_doubling_s: float = Field(
         0.0, ge=0, description="more of them, times 1 + log2 of its accelerators, unless it has run so before"
     )
     restart_every: int = Field(0, ge=0, description="events after which all layouts are forgotten; 0 for never")
     restart_s: float = Field(0.0, ge=0, description="what every job is charged then, besides")
-    layouts: Literal["of a job", "of places"] = Field(
-        "of a job", description="what has run so before: the job, or any job at these places, the largest first"
-    )
-    ends: Literal["exact", "with a slot"] = Field(
-        "exact", description="until when a job holds what it has: the end of its work, or of a slot that began with the"
-        " last decision",
+    layouts: Literal["of a job", "of places", "none"] = Field(
+        "of a job", description="what has run so before: the job, or any job at these places, the largest first; or"
+        " nothing has"
+    )  # fmt: skip
+    ends: Literal["exact", "with a slot", "with a decision"] = Field(
+        "exact", description="until when a job holds what it has: the end of its work, of a slot that began with the"
+        " last decision, or the next decision, which follows a submission, or a slot where none is to come",
     )  # fmt: skip
 
 

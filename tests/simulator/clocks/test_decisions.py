@@ -101,6 +101,18 @@ def test_a_change_planned_for_the_end_of_a_slot_waits_for_what_ends_then():
     assert longer.work["decisions"] == 2  # now it is asked again at 30, with 17 seconds of work left
 
 
+def test_ends_are_noticed_with_a_decision_and_told_as_they_were():
+    terms = {"slot_s": 30.0, "ends": "with a decision", "charge": "every submission", "layouts": "none"}
+    outcome = on_one([0.0, 5.0, 100.0], [10.0, 10.0, 10.0], charge_s=1.0, per_doubling_s=2.0, **terms)
+    # 3 of charge while jobs are to come, again at 30 for who waited; at 100 none is, and the third pays nothing
+    assert outcome.finished.tolist() == [13.0, 43.0, 110.0]
+    assert outcome.started.tolist() == [0.0, 30.0, 100.0]
+    # a job that had to wait to the last submission pays what it owes, and the next decision comes a slot later
+    outcome = on_one([0.0, 5.0], [10.0, 10.0], charge_s=1.0, per_doubling_s=2.0, **terms)
+    assert outcome.finished.tolist() == [13.0, 40.0]
+    assert on_one([0.0, 5.0], [40.0, 10.0], charge_s=1.0, **terms).finished.tolist() == [41.0, 70.0]
+
+
 def test_a_place_that_was_used_is_known_to_all_until_a_restart():
     terms = {"charge_s": 1.0, "per_doubling_s": 4.0, "layouts": "of places"}
     assert on_one([0.0, 0.0], [10.0, 10.0], **terms).finished.tolist() == [15.0, 26.0]

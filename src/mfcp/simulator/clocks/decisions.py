@@ -49,6 +49,10 @@ class _Decisions:
         course, running = self.course, np.flatnonzero(self.chosen >= 0)
         ends = self.due[running] if self.in_slots else course.now + self.charge[running] + self.rest(running)
         event = min(course.next_arrival(), ends.min(initial=np.inf), self.wake)
+        if self.terms.ends == "with a decision":
+            event = course.next_arrival()
+            if event == np.inf and self.active.any():
+                event = self.last + max(self.terms.slot_s, 1.0)
         if event == np.inf:
             if self.active.any():
                 raise SolverError(f"policy '{self.policy.name}' lets jobs wait and asks for no further decision")
@@ -147,10 +151,12 @@ class _Decisions:
 
     def bill(self, rows: Ints, chosen: Ints, changed: Bools, runs: Bools, order: Ints) -> None:
         """Seconds without progress of jobs that start, change, or just run, as the semantics say."""
-        terms, gpus = self.terms, np.where(runs, self.ways.gpus[chosen], 1)
+        terms, gpus = self.terms, np.where(runs, self.ways.gpus[chosen], self.course.jobs.gpus[rows])
         restart = terms.restart_every > 0 and self.events > 0 and self.events % terms.restart_every == 0
         if terms.layouts == "of places":
             new = self.new_places(gpus, order[runs[order]])
+        elif terms.layouts == "none":
+            new = np.ones(len(rows), bool)
         else:
             if restart:
                 self.used[:] = False
@@ -159,7 +165,10 @@ class _Decisions:
         if restart:
             self.places.clear()
         cost = terms.charge_s + np.where(new, terms.per_doubling_s * (np.log2(gpus) + 1) + restart * terms.restart_s, 0)
-        if terms.charge == "every decision":
+        if terms.charge == "every submission":
+            if self.course.next_arrival() < np.inf:
+                self.charge[rows] = cost
+        elif terms.charge == "every decision":
             self.charge[rows] = np.where(runs, cost, 0.0)
         else:
             self.charge[rows] = np.where(changed, cost, np.where(runs, self.charge[rows], 0.0))
