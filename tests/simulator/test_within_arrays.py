@@ -18,8 +18,6 @@ from mfcp.simulator.policies.base import Ordering, Policy
 from mfcp.simulator.semantics import preset
 from mfcp.simulator.simulation import import_policies, simulate
 
-whole = events.fresh_books
-
 
 class Row(np.void):
     "A row whose fields are attributes, as they are in compiled code, `size` among them."
@@ -32,14 +30,17 @@ class Row(np.void):
         self[name] = value
 
 
-def named(*arguments, **options):
-    books = whole(*arguments, **options)
-    tables = {name: getattr(books, name) for name in ("jobs", "nodes", "kinds", "log")}
-    return books._replace(**{name: table.view(np.dtype((Row, table.dtype))) for name, table in tables.items()})
+def named(make):
+    def made(*arguments, **options):
+        books = make(*arguments, **options)
+        tables = {name: getattr(books, name) for name in ("jobs", "nodes", "kinds", "log")}
+        return books._replace(**{name: table.view(np.dtype((Row, table.dtype))) for name, table in tables.items()})
+
+    return made
 
 
 if sys.argv[1:]:
-    events.fresh_books = named
+    events.fresh_books, events.longer_log = map(named, (events.fresh_books, events.longer_log))
 import_policies()
 told = {}
 for name in sorted(Policy.members):
