@@ -34,7 +34,13 @@ SIZES = 2 ** np.arange(7)
 LIMITS = (3250.0, 7200.0)  # of Tiresias, accelerator-seconds
 LARGE = 256  # accelerators from which a charge is 7 seconds and a restart 47
 NOT_YET = {"chronus": "a mixed integer program whose solver is not free"}
-SMALL = 8  # nodes: a guess at what Fig. 8b's Philly ran on under earliest deadline first
+REPEATED = {
+    "edf": {"cluster01": 298, "cluster02": 1414, "cluster03": 309, "philly": 382},
+    "gandiva": {"cluster01": 259, "cluster02": 1848, "cluster03": 1001, "philly": 362},
+    "tiresias": {"cluster01": 787, "cluster02": 2814, "cluster03": 1298, "philly": 408},
+}
+"""Deadlines of Fig. 8b that their program meets on the shared files: run by us once, commit 04a0109a, as their script
+does, with the traces written in its columns."""
 
 
 @dataclass(frozen=True)
@@ -83,23 +89,20 @@ def _number(folder: Path, row: dict[str, object]) -> Number:
         number = Number(what, value, found, RATIO[policy], unit="ratio")
     else:
         number = Number(what, value, found, SECONDS)
-    return tried(number, _trial(own, policy, metric))
+    return tried(number, _trial(own, policy, trace, metric))
 
 
-def _trial(own: _Trace, policy: str, metric: str) -> Callable[[], Trial] | None:
-    """What may have been otherwise: whether an event charges all that run; how many nodes there were."""
-    if policy in ("tiresias", "themis"):
-        return partial(_charged, own, policy, metric)
-    return partial(_on_fewer, own, policy, metric) if policy == "edf" else None
+def _trial(own: _Trace, policy: str, trace: str, metric: str) -> Callable[[], Trial] | None:
+    """What their own program finds; or, where it was not run, whether an event charges all that run."""
+    met = REPEATED.get(policy, {}).get(trace) if metric == "deadline_satisfactory_ratio" else None
+    if met is not None:
+        return lambda: Trial("their program on these files", (met / len(own.jobs.id),))
+    return partial(_charged, own, policy, metric) if policy in ("tiresias", "themis") else None
 
 
 def _charged(own: _Trace, policy: str, metric: str) -> Trial:
     found = tuple(_metric(own, _run(own, policy, charged=charged), metric) for charged in (False, True))
     return Trial("charged at no event, or at every one", found)
-
-
-def _on_fewer(own: _Trace, policy: str, metric: str) -> Trial:
-    return Trial(f"{SMALL} nodes", (_metric(own, _run(replace(own, nodes=SMALL), policy), metric),))
 
 
 def _ends(folder: Path, row: dict[str, object], theirs: pd.DataFrame) -> Number:

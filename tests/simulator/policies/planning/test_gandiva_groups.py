@@ -49,6 +49,30 @@ def test_others_shrink_for_a_size_that_has_nothing():
     assert waited == [20, 20, 30, 30, 30]
 
 
+def test_a_group_of_several_nodes_gives_all_of_them_back():
+    # two jobs of four on two nodes of two each; two of two come at 10, and the node that each needs is there at once
+    found = ends("8", [0, 0, 10, 10], [4, 4, 2, 2], [20, 20, 10, 10], per_node=2, turn_s=10)
+    assert found[2:] == [20, 20]
+    assert sorted(found[:2]) == [20, 30]
+
+
+def test_others_shrink_before_a_size_grows():
+    # a node of two for two jobs of one; at 5 two more come, and have a node that was of a group of four from then on
+    submit, gpus = [0, 0, 0, 0, 5, 5], [1, 1, 4, 4, 1, 1]
+    assert ends("10", submit, gpus, [20, 20, 40, 40, 5, 5], per_node=2, turn_s=10)[4:] == [10, 10]
+
+
+def test_a_place_is_free_when_its_job_has_ended():
+    # the third takes the place of the first, so that a node is left for a job of two
+    assert ends("4", [0, 0, 10, 10], [1, 1, 1, 2], [5, 50, 50, 10], per_node=2) == [5, 50, 60, 20]
+
+
+def test_as_published_growth_with_nodes_for_all_moves_nobody():
+    rows = [0] * 5, [4, 1, 1, 1, 1], [30, 50, 50, 50, 50]
+    assert ends("6", *rows, per_node=2, turn_s=10) == pytest.approx([30, 60, 60, 70, 70])
+    assert sorted(ends("6", *rows, per_node=2, turn_s=10, published=True)) == pytest.approx([30, 90, 90, 100, 100])
+
+
 def test_as_published_a_group_keeps_a_place_empty():
     # two nodes of two: the second job of one opens the other node, and a job of two waits for either to end
     assert ends("4", [0, 0, 0], [1, 1, 2], [10, 20, 5], per_node=2, published=True)[2] > 5

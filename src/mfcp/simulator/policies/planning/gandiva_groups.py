@@ -28,8 +28,8 @@ class GandivaGroups(Deciding):
     turn_s: float = Field(60.0, gt=0, description="turns change at decisions on a multiple of so many seconds")
     published: bool = Field(
         False, description="as the simulator of Gu et al., ASPLOS 2023, has it: a group keeps a place empty, loads"
-        " count jobs that are gone until all are dealt anew, growth deals anew only where a group failed or is of"
-        " several nodes, and jobs that wait ask for nothing",
+        " count jobs that are gone until all are dealt anew, a size grows and shrinks by groups as if each were for one"
+        " job, growth deals anew only where a group failed or is of several nodes, and jobs that wait ask for nothing",
     )  # fmt: skip
 
     def start(self) -> Decider:
@@ -48,11 +48,11 @@ class _Group:
 
 
 class _Groups:
-    """The groups of one run, by size, each size's in order of load; and how many nodes are in none."""
+    """The groups of one run, by size, each size's in order of load; how many nodes are in none; the last turn."""
 
     def __init__(self, policy: GandivaGroups) -> None:
         self.policy, self.of_size = policy, dict[int, list[_Group]]()
-        self.free = -1
+        self.free, self.turn = -1, -1
 
     def admit(self, demand: Demand, new: Bools) -> Bools:
         """All."""
@@ -85,7 +85,8 @@ class _Groups:
     def _take_turns(self, demand: Demand) -> None:
         """Who has run goes behind the others; jobs that have ended leave, and groups without jobs give back nodes."""
         present, turns = set(demand.job.tolist()), demand.now / self.policy.turn_s
-        changes = abs(turns - round(turns)) < 1e-9
+        changes = abs(turns - round(turns)) < 1e-9 and round(turns) > self.turn
+        self.turn = round(turns) if changes else self.turn
         for size in sorted(self.of_size):
             for group in self.of_size[size]:
                 if changes and len(group.jobs) > group.places:
@@ -110,12 +111,16 @@ class _Groups:
 
     def _group(self, size: int) -> bool:
         """A new last group of a size, if there are nodes for it."""
-        nodes = math.ceil(size / self.policy.per_node)
+        nodes = self._nodes_of(size)
         if nodes > self.free:
             return False
         self.free -= nodes
-        self.of_size[size].append(_Group(nodes, nodes * self.policy.per_node // size))
+        self.of_size[size].append(_Group(nodes, max(1, self.policy.per_node // size)))
         return True
+
+    def _nodes_of(self, size: int) -> int:
+        """Of a group for jobs of a size."""
+        return math.ceil(size / self.policy.per_node)
 
     def _adjust(self, total: int, waiting: list[tuple[int, int]]) -> None:
         """Every size towards its part of what is asked for; then jobs that waited for nodes of their size start."""
@@ -127,10 +132,11 @@ class _Groups:
             wanted = min(math.floor(asked[size] / sum(asked.values()) * total), asked[size])
             more[size] = wanted - self.policy.per_node * sum(group.nodes for group in self.of_size[size])
         for size in more if self.policy.published else sorted(more, key=lambda size: more[size] > 0):
+            own = size if self.policy.published else self._nodes_of(size) * self.policy.per_node
             if more[size] > 0:
-                self._grow(size, math.ceil(more[size] / size))
+                self._grow(size, math.ceil(more[size] / own))
             elif more[size] < 0:
-                self._shrink(size, math.ceil(-more[size] / size))
+                self._shrink(size, math.ceil(-more[size] / own))
         for job, size in waiting:
             self._place(job, size)
 
