@@ -7,7 +7,7 @@ from kernel_calls import from_python
 
 from mfcp.simulator.kernels import allocation
 from mfcp.simulator.kernels.allocation import FREE, NO_ROOM, OPEN
-from mfcp.simulator.kernels.books import BEST, FASTEST, FIRST, JOB, NONE, fresh_books
+from mfcp.simulator.kernels.books import BEST, FASTEST, FIRST, NONE, fresh_books, fresh_jobs
 
 fit, open_up, release, total = (
     from_python(getattr(allocation, name)) for name in ("fit", "open_up", "release", "total")
@@ -18,7 +18,7 @@ def made(sizes, gpus, types=None, speed=None):
     n = len(gpus)
     kinds = np.zeros(len(sizes), np.int64) if types is None else np.array(types)
     speeds = np.ones((n, kinds.max() + 1)) if speed is None else np.array(speed, float)
-    jobs = np.zeros(n, JOB)
+    jobs = fresh_jobs(n)
     jobs["gpus"] = gpus
     return fresh_books(jobs, np.array(sizes), kinds, speeds, np.empty((n, 0)), 1)
 

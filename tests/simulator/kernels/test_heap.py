@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from kernel_calls import from_python
 
 from mfcp.simulator.kernels import heap
-from mfcp.simulator.kernels.books import BY_TIME, HEAPED, JOB, KEY, NONE, PLACE, RANK, ClockTerms, fresh_books
+from mfcp.simulator.kernels.books import BY_TIME, HEAPED, KEY, NONE, PLACE, RANK, ClockTerms, fresh_books, fresh_jobs
 
 put, take = map(from_python, (heap.put, heap.take))
 
 
 def fresh(n, preempts):
-    jobs = np.zeros(n, JOB)
+    jobs = fresh_jobs(n)
     jobs["key"], jobs["level"], jobs["weight"] = np.arange(n), np.arange(n) % 3, np.arange(n) % 4 - 1.0
     return fresh_books(jobs, np.ones(1, int), np.zeros(1, int), np.ones((n, 1)), np.empty((n, 0)), 1, preempts=preempts)
 

@@ -7,7 +7,6 @@ Everything that falls on one instant is one event: ends first, then submissions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -113,7 +112,7 @@ def _books(
     jobs: Jobs, cluster: Cluster, policy: Ordering, view: View, value: Floats, weight: Floats, speed: Floats,
     fails: Floats,
 ) -> Books:  # fmt: skip
-    rows: Any = np.zeros(len(jobs.id), columns.JOB)
+    rows = columns.fresh_jobs(len(jobs.id))
     for name in ("submit", "duration", "overhead", "gpus"):
         rows[name] = getattr(jobs, name)
     rows["value"], rows["weight"], rows["more"] = value, weight, view.expected - jobs.duration

@@ -34,6 +34,9 @@ attempt; `lost` accelerator-seconds of failed attempts; `key` as it was
 last computed; `due`, the believed end. `kind`: jobs of a kind ask for the same accelerators and run on the same types.
 `stops`, how often it was taken off; `cell`, the first of what it holds; `mark`, of the decision under way.
 """
+_FRESH = np.zeros(1, JOB)
+_FRESH["cell"] = NONE
+_FRESH["end"] = _FRESH["started"] = _FRESH["finished"] = np.nan
 NODE = np.dtype([("size", "i4"), ("type", "i4"), ("free", "i4"), ("open", "i4")], align=True)
 """Accelerators of a node: all, free now, and free or held by a job that has not kept its place yet in this decision."""
 KIND = np.dtype([
@@ -117,6 +120,11 @@ EVENT_NAMES = (
 """All that a log can tell, by its number; `mfcp.simulator.log` says what each means for what a job holds."""
 
 
+def fresh_jobs(n: int) -> Any:
+    """(n,) `JOB` of which nothing is known and nothing has happened."""
+    return np.repeat(_FRESH, n)
+
+
 def fresh_books(
     jobs: Any, sizes: Ints, types: Ints, speed: Floats, fails: Floats, rows: int, *, by_demand: bool = True,
     preempts: bool = True,
@@ -124,7 +132,7 @@ def fresh_books(
     """Nothing has arrived.
 
     Args:
-        jobs: (n,) `JOB`, of which what is true and the keys are filled in.
+        jobs: of `fresh_jobs`, of which what is true and the keys are filled in.
         sizes, types: (L,) of the nodes.
         speed, fails: see `Books`.
         rows: room in the log.
@@ -140,10 +148,7 @@ def fresh_books(
         _, one, kind = np.unique(demand, return_index=True, return_inverse=True)
         jobs["kind"] = kind.ravel()
     jobs["left"] = jobs["duration"]
-    jobs["cell"] = NONE
-    for name in ("end", "started", "finished"):
-        jobs[name] = np.nan
-    count = np.bincount(jobs["kind"], minlength=len(one))
+    count = np.bincount(jobs["kind"], minlength=len(one)) if by_demand else np.full(len(one), n)
     nodes, kinds = np.zeros(len(sizes), NODE), np.zeros(len(one) + 1, KIND)
     nodes["size"], nodes["type"], nodes["free"] = sizes, types, sizes
     kinds["first"][1:] = np.cumsum(count)

@@ -46,9 +46,9 @@ class View:
     @staticmethod
     def of(jobs: Jobs, cluster: Cluster, expected: Floats, history: Floats | None = None) -> View:
         """Of jobs with these expected durations; `history` is the expected service of the jobs themselves if None."""
-        known = expected[~np.isnan(expected)]
-        own = known * jobs.gpus[~np.isnan(expected)] if history is None else history
-        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, own, jobs.iterations)
+        if history is None:
+            history = (expected * jobs.gpus)[~np.isnan(expected)]
+        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, history, jobs.iterations)
 
 
 class Policy(Registered):
@@ -102,6 +102,8 @@ class Keys:
 
     def before_start(self, expected: Floats) -> Floats:
         """(n,) of jobs of which nothing is done yet, from the seconds that they are believed to take."""
+        if np.ndim(self.weight) == 0 and self.weight == 0:
+            return self.value
         weight = np.broadcast_to(np.asarray(self.weight, float), self.value.shape)
         return np.asarray(self.value + np.where(weight != 0, weight * expected, 0.0))
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mfcp.errors import SettingsError
 from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.policies.planning.gandiva_groups import GandivaGroups
@@ -57,9 +58,15 @@ def test_a_group_of_several_nodes_gives_all_of_them_back():
 
 
 def test_others_shrink_before_a_size_grows():
-    # a node of two for two jobs of one; at 5 two more come, and have a node that was of a group of four from then on
-    submit, gpus = [0, 0, 0, 0, 5, 5], [1, 1, 4, 4, 1, 1]
-    assert ends("10", submit, gpus, [20, 20, 40, 40, 5, 5], per_node=2, turn_s=10)[4:] == [10, 10]
+    # a node of two for two jobs of one; at 5 eight more come, and two nodes of one of three groups of four are theirs,
+    # so that four of the eight have their turn at once
+    submit, gpus, duration = [0] * 5 + [5] * 8, [1, 1, 4, 4, 4] + [1] * 8, [20, 20, 40, 40, 40] + [5] * 8
+    assert ends("14", submit, gpus, duration, per_node=2, turn_s=10)[5:].count(10) == 4
+
+
+def test_a_size_keeps_a_group_that_it_needs_a_part_of():
+    # three jobs of one on two nodes of two: the fourth place is nobody's, and all three run to their end
+    assert ends("8", [0, 0, 0], [1, 1, 1], [30, 40, 50], per_node=2, turn_s=10) == [30, 40, 50]
 
 
 def test_a_place_is_free_when_its_job_has_ended():
@@ -84,6 +91,13 @@ def test_it_knows_nodes_of_one_type():
         ends("6", [0], [1], [1])
     with pytest.raises(SettingsError, match="one type"):
         ends("v100:8,k80:8", [0], [1], [1])
+
+
+def test_a_job_without_the_configuration_it_asks_for_is_an_error():
+    jobs = Jobs.simple(np.zeros(1), np.array([4]), np.array([9.0]))
+    ways = Configurations(np.array([8]), np.zeros(1, int), np.ones((1, 1)), np.zeros(1))
+    with pytest.raises(SettingsError, match="asks for 4"):
+        simulate(jobs, Cluster.parse("8"), Policy.build("gandiva_groups"), configurations=ways)
 
 
 @settings(deadline=None, max_examples=150)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from mfcp.arrays import Bools
+from mfcp.arrays import Bools, Ints
 from mfcp.errors import SettingsError
 from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand
 
@@ -69,10 +69,20 @@ class _Groups:
         self._adjust(int(demand.size[0]), [] if self.policy.published else waiting)
         groups = [group for groups in self.of_size.values() for group in groups]
         runs = np.isin(demand.job, [job for group in groups for job in group.jobs[: group.places]])
-        own = (demand.rate * (demand.gpus == demand.asked[:, None])).argmax(axis=1)
+        own = self._as_asked(demand)
         turn_s, waits = self.policy.turn_s, any(len(group.jobs) > group.places for group in groups)
         wake = (math.floor(demand.now / turn_s + 1e-9) + 1) * turn_s if waits else np.inf
         return Allotment(np.where(runs, own, -1), wake)
+
+    def _as_asked(self, demand: Demand) -> Ints:
+        """(k,) the configuration of each job that has the accelerators it asks for."""
+        rate = demand.rate * (demand.gpus == demand.asked[:, None])
+        for gpus in demand.asked[rate.max(axis=1) <= 0][:1]:
+            raise SettingsError(
+                f"policy '{self.policy.name}' runs jobs on as many accelerators as they ask for; a job asks for {gpus},"
+                " and no configuration of it has so many: add one, or take another policy"
+            )
+        return np.asarray(rate.argmax(axis=1))
 
     def _nodes(self, demand: Demand) -> int:
         if len(demand.size) > 1 or demand.size[0] % self.policy.per_node:
@@ -123,7 +133,10 @@ class _Groups:
         return math.ceil(size / self.policy.per_node)
 
     def _adjust(self, total: int, waiting: list[tuple[int, int]]) -> None:
-        """Every size towards its part of what is asked for; then jobs that waited for nodes of their size start."""
+        """Every size towards its part of what is asked for; then jobs that waited for nodes of their size start.
+
+        A size gives back only groups that are wholly beyond its part, unless jobs of another have no nodes at all.
+        """
         asked = {size: size * sum(len(group.jobs) for group in groups) for size, groups in self.of_size.items()}
         for _, size in waiting:
             asked[size] += size
@@ -131,12 +144,13 @@ class _Groups:
         for size in sorted(size for size, count in asked.items() if count):
             wanted = min(math.floor(asked[size] / sum(asked.values()) * total), asked[size])
             more[size] = wanted - self.policy.per_node * sum(group.nodes for group in self.of_size[size])
+        whole = math.floor if not (waiting or self.policy.published) else math.ceil
         for size in more if self.policy.published else sorted(more, key=lambda size: more[size] > 0):
             own = size if self.policy.published else self._nodes_of(size) * self.policy.per_node
             if more[size] > 0:
                 self._grow(size, math.ceil(more[size] / own))
             elif more[size] < 0:
-                self._shrink(size, math.ceil(-more[size] / own))
+                self._shrink(size, whole(-more[size] / own))
         for job, size in waiting:
             self._place(job, size)
 
