@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,12 +53,17 @@ UNMIRRORED: dict[str, str] = {
 }  # fmt: skip
 
 FOLDERS = sorted({path.parent for path in SRC.rglob("*.py")})
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SRC.rglob("*.py"))}
 
 
 def files_of(folder: Path) -> list[Path]:
     """The modules right in a folder."""
     return [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Every module of the library, parsed: when the first test looks at it, for every worker collects this file."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SRC.rglob("*.py"))}
 
 
 def package_of(path: Path) -> str:
@@ -85,7 +91,7 @@ def test_no_two_files_of_a_package_have_one_name() -> None:
 def test_no_two_classes_of_a_package_have_one_name() -> None:
     names = [
         (package_of(path), node.name)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     ]
@@ -94,7 +100,7 @@ def test_no_two_classes_of_a_package_have_one_name() -> None:
 
 def test_no_two_packages_have_a_class_of_one_name() -> None:
     own: dict[str, set[str]] = {}
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 own.setdefault(node.name, set()).add(package_of(path))
@@ -104,7 +110,7 @@ def test_no_two_packages_have_a_class_of_one_name() -> None:
 def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
     return [
         (path, node)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
@@ -137,7 +143,7 @@ def test_a_function_with_many_positional_parameters_says_why() -> None:
 
 
 def test_every_module_has_a_test_of_its_own_or_a_reason() -> None:
-    mirrored = {path: ROOT / "tests" / path.parent.relative_to(SRC) / f"test_{path.name}" for path in TREES}
+    mirrored = {path: ROOT / "tests" / path.parent.relative_to(SRC) / f"test_{path.name}" for path in trees()}
     without = {
         str(path.relative_to(SRC))
         for path, test in mirrored.items()
@@ -160,7 +166,7 @@ def test_a_section_of_settings_is_called_settings() -> None:
     """The word rule is left to decision rules."""
     assert not [
         node.name
-        for tree in TREES.values()
+        for tree in trees().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.name.endswith("Rules")
     ]
@@ -169,7 +175,7 @@ def test_a_section_of_settings_is_called_settings() -> None:
 def test_array_types_have_one_definition() -> None:
     aliases = [
         (path, node.targets[0].id)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         if re.match(r"NDArray\[np\.(float64|int64|bool_|str_)\]", ast.unparse(node.value))
@@ -200,7 +206,7 @@ EXECUTES = {"border/yaml_text.py": "yaml.load"}  # with a SafeLoader of its own
 
 def test_nothing_that_was_read_is_executed() -> None:
     """No pickle, no eval, no loader that makes objects. What a person names to be executed is imported as a module."""
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         found = {name for name in called if UNSAFE.match(name)} - {EXECUTES.get(str(path.relative_to(SRC)), "")}
         assert not found, f"{path}: {', '.join(sorted(found))}"
@@ -213,13 +219,13 @@ def test_nothing_that_was_read_is_executed() -> None:
 
 
 def test_imports_are_absolute() -> None:
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level], path
 
 
 def test_files_that_comments_and_docstrings_name_exist() -> None:
     """`name.py` in backticks; a module that is renamed takes its mentions along."""
     known = {path.name for folder in ("src", "tests", "benchmarks", "flows") for path in (ROOT / folder).rglob("*.py")}
-    for path in TREES:
+    for path in trees():
         named = re.findall(r"`(?:[\w/]+/)?(\w+\.py)`", path.read_text(encoding="utf-8"))
         assert set(named) <= known | {"my_net.py"}, f"{path.relative_to(ROOT)}: {set(named) - known}"
