@@ -165,7 +165,7 @@ def _edf(own: _Trace, _: bool) -> Outcome:
 def _gandiva(own: _Trace, _: bool) -> Outcome:
     semantics = _terms(own, charge="every submission", layouts="none", ends="with a decision")
     policy = Policy.build("gandiva_groups", published=True)
-    return simulate(own.jobs, Cluster.parse(str(own.gpus)), policy, semantics=semantics)
+    return simulate(own.jobs, Cluster.parse(f"{own.nodes}x{PER_NODE}"), policy, semantics=semantics)
 
 
 def _elastic(own: _Trace, _: bool) -> Outcome:

@@ -25,7 +25,7 @@ import_policies()
 import_members("mfcp.simulator.placement")
 POLICIES = sorted(Policy.members)
 SHARED = ("fifo", "sjf", "qssf")  # the policies that go with a placement
-ONE_TYPE = ("elastic_flow",)
+ONE_TYPE = ("elastic_flow", "gandiva_groups")
 
 
 def drawn(seed: int) -> tuple[Jobs, Cluster, str, str, int]:

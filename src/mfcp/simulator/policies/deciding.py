@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ class Demand:
         rate: (k, C) iterations per second; 0 where a job cannot run so.
         gpus, type, watts: (C,) of the configurations.
         size: (K,) accelerators of each type.
+        nodes: (L,) accelerators of each node.
     """
 
     now: float
@@ -44,6 +45,7 @@ class Demand:
     type: Ints
     watts: Floats
     size: Ints
+    nodes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def seconds(self) -> Floats:
@@ -55,7 +57,7 @@ class Demand:
         """The same for some of the jobs."""
         names = ("job", "submit", "deadline", "asked", "left", "executed", "chosen", "rate")
         columns = {name: getattr(self, name)[mask] for name in names}
-        others = {name: getattr(self, name) for name in ("now", "gpus", "type", "watts", "size")}
+        others = {name: getattr(self, name) for name in ("now", "gpus", "type", "watts", "size", "nodes")}
         return Demand(**columns, **others)
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from mfcp.arrays import Bools, Ints
 from mfcp.errors import SettingsError
+from mfcp.simulator.policies.base import View
 from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand
 
 
@@ -24,13 +25,25 @@ class GandivaGroups(Deciding):
     """
 
     name: ClassVar[str] = "gandiva_groups"
-    per_node: int = Field(8, ge=1, description="accelerators of each node")
     turn_s: float = Field(60.0, gt=0, description="turns change at decisions on a multiple of so many seconds")
     published: bool = Field(
         False, description="as the simulator of Gu et al., ASPLOS 2023, has it: a group keeps a place empty, loads"
         " count jobs that are gone until all are dealt anew, a size grows and shrinks by groups as if each were for one"
         " job, growth deals anew only where a group failed or is of several nodes, and jobs that wait ask for nothing",
     )  # fmt: skip
+
+    def check(self, view: View) -> None:
+        """What it uses must be known, and all accelerators of one type.
+
+        Raises:
+            SettingsError: they are not.
+        """
+        super().check(view)
+        if len(view.cluster.types) > 1:
+            raise SettingsError(
+                f"policy '{self.name}' parts the nodes of one type, and the cluster has "
+                f"{', '.join(view.cluster.types)}; simulate each type apart, or take gandiva"
+            )
 
     def start(self) -> Decider:
         """It remembers who is where."""
@@ -39,20 +52,20 @@ class GandivaGroups(Deciding):
 
 @dataclass
 class _Group:
-    """Nodes for jobs of one size: how many, how many jobs run there at once, who is there in turn, and the load."""
+    """Accelerators of nodes for jobs of one size, how many run there at once, who is there in turn, and the load."""
 
-    nodes: int
+    nodes: list[int]
     places: int
     jobs: list[int] = field(default_factory=list)
     load: int = 0
 
 
 class _Groups:
-    """The groups of one run, by size, each size's in order of load; how many nodes are in none; the last turn."""
+    """The groups of one run, by size, each size's in order of load; the nodes that are in none; the last turn."""
 
     def __init__(self, policy: GandivaGroups) -> None:
         self.policy, self.of_size = policy, dict[int, list[_Group]]()
-        self.free, self.turn = -1, -1
+        self.free, self.turn = list[int](), -1
 
     def admit(self, demand: Demand, new: Bools) -> Bools:
         """All."""
@@ -60,13 +73,13 @@ class _Groups:
 
     def decide(self, demand: Demand) -> Allotment:
         """Whose turn it is: as many of each group as it has places."""
-        if self.free < 0:
-            self.free = self._nodes(demand)
+        if self.turn < 0:
+            self.free = sorted(demand.nodes.tolist())
         self._take_turns(demand)
         there = {job for groups in self.of_size.values() for group in groups for job in group.jobs}
         new = [each for each in zip(demand.job.tolist(), demand.asked.tolist(), strict=True) if each[0] not in there]
         waiting = [(job, size) for job, size in new if not self._place(job, size)]
-        self._adjust(int(demand.size[0]), [] if self.policy.published else waiting)
+        self._adjust(int(demand.nodes.sum()), [] if self.policy.published else waiting)
         groups = [group for groups in self.of_size.values() for group in groups]
         runs = np.isin(demand.job, [job for group in groups for job in group.jobs[: group.places]])
         own = self._as_asked(demand)
@@ -84,25 +97,18 @@ class _Groups:
             )
         return np.asarray(rate.argmax(axis=1))
 
-    def _nodes(self, demand: Demand) -> int:
-        if len(demand.size) > 1 or demand.size[0] % self.policy.per_node:
-            raise SettingsError(
-                f"policy '{self.policy.name}' knows nodes of {self.policy.per_node} accelerators of one type; the "
-                f"cluster has {', '.join(map(str, demand.size))}: give per_node, or another policy"
-            )
-        return int(demand.size[0]) // self.policy.per_node
-
     def _take_turns(self, demand: Demand) -> None:
         """Who has run goes behind the others; jobs that have ended leave, and groups without jobs give back nodes."""
         present, turns = set(demand.job.tolist()), demand.now / self.policy.turn_s
         changes = abs(turns - round(turns)) < 1e-9 and round(turns) > self.turn
-        self.turn = round(turns) if changes else self.turn
+        self.turn = round(turns) if changes else max(self.turn, 0)
         for size in sorted(self.of_size):
             for group in self.of_size[size]:
                 if changes and len(group.jobs) > group.places:
                     group.jobs = group.jobs[group.places :] + group.jobs[: group.places]
                 group.jobs = [job for job in group.jobs if job in present]
-                self.free += group.nodes * (not group.jobs)
+                if not group.jobs:
+                    self._give_back(group)
                 group.load = group.load if self.policy.published else len(group.jobs)
             left = [group for group in self.of_size[size] if group.jobs]
             self.of_size[size] = left if self.policy.published else sorted(left, key=_load)
@@ -120,17 +126,21 @@ class _Groups:
         return bool(groups)
 
     def _group(self, size: int) -> bool:
-        """A new last group of a size, if there are nodes for it."""
-        nodes = self._nodes_of(size)
-        if nodes > self.free:
+        """A new last group of a size, if there are nodes: the smallest that is enough, or as few as possible."""
+        nodes: list[int] = [node for node in self.free if node >= size][:1]
+        for node in [] if nodes else reversed(self.free):
+            nodes.append(node)
+            if sum(nodes) >= size:
+                break
+        if sum(nodes) < size:
             return False
-        self.free -= nodes
-        self.of_size[size].append(_Group(nodes, max(1, self.policy.per_node // size)))
+        for node in nodes:
+            self.free.remove(node)
+        self.of_size[size].append(_Group(nodes, sum(nodes) // size))
         return True
 
-    def _nodes_of(self, size: int) -> int:
-        """Of a group for jobs of a size."""
-        return math.ceil(size / self.policy.per_node)
+    def _give_back(self, group: _Group) -> None:
+        self.free = sorted(self.free + group.nodes)
 
     def _adjust(self, total: int, waiting: list[tuple[int, int]]) -> None:
         """Every size towards its part of what is asked for; then jobs that waited for nodes of their size start.
@@ -143,32 +153,41 @@ class _Groups:
         more: dict[int, int] = {}
         for size in sorted(size for size, count in asked.items() if count):
             wanted = min(math.floor(asked[size] / sum(asked.values()) * total), asked[size])
-            more[size] = wanted - self.policy.per_node * sum(group.nodes for group in self.of_size[size])
-        whole = math.floor if not (waiting or self.policy.published) else math.ceil
+            more[size] = wanted - sum(sum(group.nodes) for group in self.of_size[size])
         for size in more if self.policy.published else sorted(more, key=lambda size: more[size] > 0):
-            own = size if self.policy.published else self._nodes_of(size) * self.policy.per_node
             if more[size] > 0:
-                self._grow(size, math.ceil(more[size] / own))
+                self._grow(size, more[size])
             elif more[size] < 0:
-                self._shrink(size, whole(-more[size] / own))
+                self._shrink(size, -more[size], bool(waiting))
         for job, size in waiting:
             self._place(job, size)
 
-    def _grow(self, size: int, count: int) -> None:
-        """Add groups as far as there are nodes, and deal the jobs of all anew."""
-        groups, made = self.of_size[size], [self._group(size) for _ in range(count)]
-        if (not made[-1] or groups[-1].nodes > 1) if self.policy.published else any(made):
+    def _grow(self, size: int, more: int) -> None:
+        """Add groups for so many accelerators as far as there are nodes, and deal the jobs of all anew."""
+        groups, made = self.of_size[size], True
+        before = len(groups)
+        while more > 0 and made:
+            made = self._group(size)
+            more -= size if self.policy.published else sum(groups[-1].nodes) if made else 0
+        deals = not made or len(groups[-1].nodes) > 1 if self.policy.published else len(groups) > before
+        if deals:
             jobs = [job for group in groups for job in group.jobs]
             for group in groups:
                 group.jobs, group.load = [], 0
             for job in jobs:
                 _join(groups, job, groups[0])
 
-    def _shrink(self, size: int, count: int) -> None:
+    def _shrink(self, size: int, less: int, at_least_one: bool) -> None:
         """The least loaded groups, never the last one, give back their nodes, and their jobs go to the others."""
-        groups = self.of_size[size]
-        gone = [groups.pop(0) for _ in range(min(count, len(groups) - 1))]
-        self.free += sum(group.nodes for group in gone)
+        groups, gone = self.of_size[size], list[_Group]()
+        while len(groups) > 1 and less > 0:
+            own = size if self.policy.published else sum(groups[0].nodes)
+            if own > less and not self.policy.published and not (at_least_one and not gone):
+                break
+            gone.append(groups.pop(0))
+            less -= own
+        for group in gone:
+            self._give_back(group)
         for job in (job for group in gone for job in group.jobs):
             _join(groups, job, groups[0])
 
