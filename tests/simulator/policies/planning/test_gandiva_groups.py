@@ -115,7 +115,7 @@ def test_a_job_without_the_configuration_it_asks_for_is_an_error():
 def test_every_job_has_its_time_and_no_node_is_lost(rows, published):
     rows = sorted(rows)
     submit, gpus, duration = np.array(rows, float).T
-    jobs, cluster = Jobs.simple(submit, gpus.astype(int), duration), Cluster.parse("2x4")
+    jobs, cluster = Jobs.simple(submit, gpus.astype(int), duration), Cluster.parse("5x2")
     deciders = []
 
     whole = GandivaGroups.start
@@ -127,5 +127,5 @@ def test_every_job_has_its_time_and_no_node_is_lost(rows, published):
     assert (outcome.finished >= submit + duration - 1e-9).all()
     for decider in deciders:
         groups = [group for each in decider.of_size.values() for group in each]
-        assert sorted(decider.free + [node for group in groups for node in group.nodes]) == [4, 4]
+        assert sorted(decider.free + [node for group in groups for node in group.nodes]) == [2] * 5
         assert all(group.places >= 1 for group in groups)
