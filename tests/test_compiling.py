@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -9,7 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
+from numba.core import event
 
 import mfcp
 from mfcp import compiling
@@ -161,3 +164,50 @@ def test_the_library_s_own_kernels_are_kept_so() -> None:
     assert not folder.is_relative_to(Path(mfcp.__file__).parent)
     assert relaxed_newton.solve_range.stats.cache_hits
     assert not relaxed_newton.solve_range.stats.cache_misses
+
+
+class Seen(event.Listener):
+    """Whether the collector was at work when a compilation began."""
+
+    def __init__(self):
+        self.at_work = []
+
+    def on_start(self, _):
+        self.at_work.append(gc.isenabled())
+
+    def on_end(self, _):
+        pass
+
+
+def outer_of_inner():
+    @numba.njit
+    def inner(x):
+        return x + 1
+
+    @numba.njit
+    def outer(x):
+        return inner(x) + inner(1.0 * x)
+
+    return outer
+
+
+def wrong():
+    return numba.njit(lambda x: x.no_such_attribute)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("make", [outer_of_inner, wrong])
+def test_the_collector_rests_while_a_kernel_is_compiled_and_is_then_as_before(make, enabled):
+    before, seen = gc.isenabled(), Seen()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with event.install_listener("numba:compile", seen):
+            if make is wrong:
+                with pytest.raises(numba.TypingError):
+                    make()(1)
+            else:
+                assert make()(1) == 4.0
+        assert seen.at_work == [False] * (3 if make is outer_of_inner else 1)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
