@@ -89,14 +89,14 @@ def _number(folder: Path, row: dict[str, object]) -> Number:
         number = Number(what, value, found, RATIO[policy], unit="ratio")
     else:
         number = Number(what, value, found, SECONDS)
-    return tried(number, _trial(own, policy, trace, metric))
-
-
-def _trial(own: _Trace, policy: str, trace: str, metric: str) -> Callable[[], Trial] | None:
-    """What their own program finds; or, where it was not run, whether an event charges all that run."""
-    met = REPEATED.get(policy, {}).get(trace) if metric == "deadline_satisfactory_ratio" else None
+    met = REPEATED.get(policy, {}).get(trace)
     if met is not None:
-        return lambda: Trial("their program on these files", (met / len(own.jobs.id),))
+        return replace(number, trial=Trial("their program on these files", (met / len(own.jobs.id),)))
+    return tried(number, _trial(own, policy, metric))
+
+
+def _trial(own: _Trace, policy: str, metric: str) -> Callable[[], Trial] | None:
+    """What may have been otherwise: whether an event charges all that run."""
     return partial(_charged, own, policy, metric) if policy in ("tiresias", "themis") else None
 
 

@@ -78,7 +78,7 @@ class Number:
         scale, unit = (100, " %") if self.unit == "%" else (1, "")
         bound = "-" if self.bound is None else f"{scale * self.bound:g}{unit}"
         verdict = "" if self.inside in (True, None) else "explained" if self.explained else "MISS"
-        verdict += "" if self.inside is not False or self.trial is None else f"; {self.trial}"
+        verdict = "; ".join(filter(None, [verdict, str(self.trial or "")]))
         difference = f"{scale * self.difference:+.4f}{unit}"
         return self.what, f"{self.theirs:,.3f}", f"{self.ours:,.3f}", difference, bound, verdict
 

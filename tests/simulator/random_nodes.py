@@ -25,7 +25,7 @@ import_policies()
 import_members("mfcp.simulator.placement")
 POLICIES = sorted(Policy.members)
 SHARED = ("fifo", "sjf", "qssf")  # the policies that go with a placement
-ONE_TYPE = ("elastic_flow", "gandiva_groups")
+ONE_TYPE = tuple(name for name, policy in Policy.members.items() if getattr(policy, "instead", ""))
 
 
 def drawn(seed: int) -> tuple[Jobs, Cluster, str, str, int]:

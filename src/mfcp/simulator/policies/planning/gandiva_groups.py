@@ -11,7 +11,6 @@ from pydantic import Field
 
 from mfcp.arrays import Bools, Ints
 from mfcp.errors import SettingsError
-from mfcp.simulator.policies.base import View
 from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand
 
 
@@ -25,25 +24,13 @@ class GandivaGroups(Deciding):
     """
 
     name: ClassVar[str] = "gandiva_groups"
+    instead: ClassVar[str] = "gandiva"
     turn_s: float = Field(60.0, gt=0, description="turns change at decisions on a multiple of so many seconds")
     published: bool = Field(
         False, description="as the simulator of Gu et al., ASPLOS 2023, has it: a group keeps a place empty, loads"
         " count jobs that are gone until all are dealt anew, a size grows and shrinks by groups as if each were for one"
         " job, growth deals anew only where a group failed or is of several nodes, and jobs that wait ask for nothing",
     )  # fmt: skip
-
-    def check(self, view: View) -> None:
-        """What it uses must be known, and all accelerators of one type.
-
-        Raises:
-            SettingsError: they are not.
-        """
-        super().check(view)
-        if len(view.cluster.types) > 1:
-            raise SettingsError(
-                f"policy '{self.name}' parts the nodes of one type, and the cluster has "
-                f"{', '.join(view.cluster.types)}; simulate each type apart, or take gandiva"
-            )
 
     def start(self) -> Decider:
         """It remembers who is where."""

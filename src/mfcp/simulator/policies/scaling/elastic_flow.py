@@ -10,8 +10,7 @@ from pydantic import Field
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.compiling import kernel
-from mfcp.errors import SettingsError
-from mfcp.simulator.policies.base import Uses, View
+from mfcp.simulator.policies.base import Uses
 from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand
 from mfcp.simulator.policies.scaling.elastic_growth import (
     STEPS,
@@ -39,25 +38,13 @@ class ElasticFlow(Deciding):
     name: ClassVar[str] = "elastic_flow"
     elastic: ClassVar[bool] = True
     uses: ClassVar[Uses] = ("expected", "deadline")
+    instead: ClassVar[str] = "optimus or edf_widest"
 
     strict: bool = Field(False, description="new jobs are taken together or not at all, and a late one keeps them out")
     slot_s: float = Field(
         0.0, ge=0, allow_inf_nan=False, description="as the authors' code has it: plans end with a slot of so many"
         " seconds, and what is free goes where it costs most; 0 for the paper's rule",
     )  # fmt: skip
-
-    def check(self, view: View) -> None:
-        """What it uses must be known, and all accelerators of one type.
-
-        Raises:
-            SettingsError: they are not.
-        """
-        super().check(view)
-        if len(view.cluster.types) > 1:
-            raise SettingsError(
-                f"policy '{self.name}' plans on one type of accelerator, and the cluster has "
-                f"{', '.join(view.cluster.types)}; simulate each type apart, or take optimus or edf_widest"
-            )
 
     def admit(self, demand: Demand, new: Bools) -> Bools:
         """One after another, in order of submission."""
