@@ -109,6 +109,8 @@ BEST_PAIRS = Row(9, "", "", "", "fastest pairs", "cognn, in order", "pairs", "me
 _MURI, _REFERENCE, _HAND = "numbers of Muri", "an independent simulator", "properties of small cases, by hand"
 HELD: dict[str, str] = {
     "srtf": f"{_MURI}; {_REFERENCE}",
+    "antman": f"{_MURI}; {_HAND}",
+    **dict.fromkeys(("muri_s", "muri_l"), f"{_MURI}; all matchings of small cases"),
     "srsf": f"{_MURI}; {_REFERENCE}",
     "las": f"{_MURI} and of ElasticFlow; {_REFERENCE}",
     "themis": f"{_MURI} and of ElasticFlow",

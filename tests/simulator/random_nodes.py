@@ -18,6 +18,7 @@ from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.placement.machines import Placement
 from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.policies.colocating import Colocating
 from mfcp.simulator.policies.deciding import Deciding
 from mfcp.simulator.simulation import import_policies, simulate
 
@@ -25,6 +26,7 @@ import_policies()
 import_members("mfcp.simulator.placement")
 POLICIES = sorted(Policy.members)
 SHARED = ("fifo", "sjf", "qssf")  # the policies that go with a placement
+COLOCATING = tuple(name for name in POLICIES if issubclass(Policy.members[name], Colocating))
 ONE_TYPE = tuple(name for name, policy in Policy.members.items() if getattr(policy, "instead", ""))
 
 
@@ -42,8 +44,10 @@ def drawn(seed: int) -> tuple[Jobs, Cluster, str, str, int]:
     submit = np.sort(rng.integers(0, 5, n) * 60.0)
     gpus, duration = rng.integers(1, most + 1, n), rng.choice([30.0, 60.0, 60.0, 240.0, 1000.0], n)
     gpus = np.ones(n, np.int64) if Policy.members[name].clock == "rounds" else gpus
+    late = rng.choice([0.9, 1.5, 4.0, *[np.inf] * (2 * (name in COLOCATING))], n)
     jobs = Jobs.simple(
-        submit, gpus, duration, deadline=submit + duration * rng.choice([0.9, 1.5, 4.0], n),
+        submit, gpus, duration, deadline=submit + duration * late,
+        stages=duration[:, None] * rng.dirichlet([0.5] * 3, n),
         success=rng.choice([1.0, 1.0, 0.7], n), overhead=rng.choice([0.0, 5.0], n),
         milli=np.where((gpus == 1) & (rng.random(n) < 0.5), 300, 1000) if shares else np.full(n, 1000),
     )  # fmt: skip
@@ -68,7 +72,7 @@ def check(outcome: Outcome, policy: str, shares: bool) -> None:
     assert counts["started"] == ends, f"{policy}: {counts['started']} starts, {ends} ends"
     held = stretches(outcome.log)
     node = held["node"].to_numpy()
-    kind = cluster.type[node] if Policy.members[policy].clock == "events" else node
+    kind = cluster.type[node] if Policy.members[policy].clock in ("events", "colocations") else node
     gpus = held["gpus"].to_numpy() * (jobs.milli[held["job"]] / 1000 if shares else 1.0)
     moments = np.unique(held["start_s"])
     runs = (held["start_s"].to_numpy() <= moments[:, None] + 1e-9) & (
@@ -76,6 +80,7 @@ def check(outcome: Outcome, policy: str, shares: bool) -> None:
     )
     for k, there in enumerate(cluster.by_type):
         used = (runs * (gpus * (kind == k))).sum(axis=1)
+        there *= getattr(Policy.members[policy], "together", 1)
         assert used.max(initial=0) <= there + 1e-6, f"{policy}: {used.max()} of {there} {cluster.types[k]} are held"
 
 
@@ -86,7 +91,8 @@ def run(seed: int) -> str:
     outcome = simulate(jobs, cluster, policy, placement=placement, retries=retries, seed=seed)
     shares = placement in Placement.members
     check(outcome, name, shares)
-    alone = Jobs.simple(np.zeros(1), jobs.gpus[[jobs.gpus.argmax()]], np.full(1, 100.0), deadline=np.full(1, 1e6))
+    largest = jobs.gpus[[jobs.gpus.argmax()]]
+    alone = Jobs.simple(np.zeros(1), largest, np.full(1, 100.0), deadline=np.full(1, 1e6), stages=np.full((1, 3), 30.0))
     ends = simulate(alone, cluster, policy, placement=placement).finished
     assert np.isfinite(ends).all(), f"{name}: a job of {alone.gpus[0]} does not run on {cluster.size} ({placement})"
     return name

@@ -36,6 +36,7 @@ def drawn(seed, n=40, success=1.0):
     return Jobs.simple(
         submit, gpus, duration, overhead=rng.uniform(0, 20, n), success=np.full(n, success),
         deadline=submit + duration * rng.uniform(0.6, 2.5, n), user=rng.choice(["a", "b"], n),
+        stages=duration[:, None] * rng.dirichlet([0.5] * 3, n),
     )  # fmt: skip
 
 
@@ -76,7 +77,9 @@ def test_the_same_seed_gives_the_same_log(name):
 
 @every_policy
 def test_one_job_takes_its_duration(name):
-    jobs = Jobs.simple(np.array([7.0]), np.array([3]), np.array([100.0]), deadline=np.array([200.0]))
+    jobs = Jobs.simple(
+        np.array([7.0]), np.array([3]), np.array([100.0]), deadline=np.array([200.0]), stages=np.array([[20.0, 60, 10]])
+    )
     rigid = Configurations.rigid(jobs, Cluster.parse("8"))
     outcome = simulate(jobs, Cluster.parse("8"), Policy.build(name), configurations=rigid)
     assert outcome.jct == pytest.approx([100.0], rel=1e-12)

@@ -28,6 +28,8 @@ class Jobs:
         milli: (n,) thousandths of each accelerator; below 1,000 only of a single one. Only clocks with a `Placement`
             look at it, and at the next two: elsewhere a job has its accelerators whole.
         cpu, memory: (n,) thousandths of a core, MiB.
+        stages: (n, 3) seconds of an iteration that a job loads (storage and processors), computes (accelerators) and
+            sends (network); (n, 0) where that is unknown. Only co-located jobs need it.
     """
 
     id: Texts
@@ -43,6 +45,7 @@ class Jobs:
     milli: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     cpu: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     memory: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    stages: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
         """Fill in what was left out, and check what cannot be simulated.
@@ -51,6 +54,10 @@ class Jobs:
             DataError: columns of different lengths, or jobs that are not in the order of their submission.
         """
         n = len(self.id)
+        if len(self.stages) == 0:
+            object.__setattr__(self, "stages", np.empty((n, 0)))
+        if self.stages.shape not in ((n, 0), (n, 3)):
+            raise DataError(f"jobs: stages has {self.stages.shape}, expected ({n}, 3), or ({n}, 0) for unknown")
         unknown = {
             "user": np.full(n, ""), "kind": np.full(n, ""), "deadline": np.full(n, np.inf),
             "overhead": np.zeros(n), "success": np.ones(n), "milli": np.full(n, 1000),

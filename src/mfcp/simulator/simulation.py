@@ -9,6 +9,7 @@ from mfcp.errors import DataError, SettingsError
 from mfcp.registry import import_members
 from mfcp.simulator.batches import Batches
 from mfcp.simulator.beliefs import Durations, TrueDurations
+from mfcp.simulator.clocks.colocations import run_colocations
 from mfcp.simulator.clocks.decisions import run_decisions
 from mfcp.simulator.clocks.events import FITS, run_events
 from mfcp.simulator.clocks.packed_rounds import PackedRun
@@ -23,10 +24,12 @@ from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.pairs import JobPairs
 from mfcp.simulator.placement.machines import Placement
 from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
+from mfcp.simulator.policies.colocating import Colocating
 from mfcp.simulator.policies.deciding import Deciding
 from mfcp.simulator.semantics import PRESETS, EventTerms, RoundTerms, Semantics, SlotTerms
 
-FAMILIES = tuple(f"mfcp.simulator.policies.{name}" for name in ("ordering", "sharing", "planning", "scaling"))
+_KINDS = ("ordering", "sharing", "planning", "scaling", "colocation")
+FAMILIES = tuple(f"mfcp.simulator.policies.{name}" for name in _KINDS)
 
 
 def import_policies() -> None:
@@ -104,6 +107,8 @@ def simulate(
         return RoundsRun(course, policy, terms, speeds, seed, batches).until(last)
     if isinstance(policy, Deciding) and isinstance(terms, SlotTerms):
         return run_decisions(course, policy, terms, configurations or policy.ways(jobs, cluster, speeds))
+    if isinstance(policy, Colocating) and isinstance(terms, EventTerms):
+        return run_colocations(course, policy, terms, speeds[:, 0])
     raise SettingsError(
         f"policy '{policy.name}' runs on a clock of {policy.clock}; choose semantics of {_names(policy)}"
     )
@@ -122,7 +127,7 @@ def _placement(name: str) -> Placement:
     return Placement.build(name)
 
 
-DEFAULTS = {"events": "plain", "rounds": "gavel", "decisions": "slots"}
+DEFAULTS = {"events": "plain", "rounds": "gavel", "decisions": "slots", "colocations": "plain"}
 """Clock → its preset where none is asked for."""
 
 

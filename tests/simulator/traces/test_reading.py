@@ -110,6 +110,36 @@ def test_files_and_columns_that_are_missing(tmp_path):
         read_trace(tmp_path / "empty.csv")
 
 
+STAGES = {"iterations": [10, 10], "loading_s": [1, 0], "computing": [2, 5], "RESOURCE_2_TIME_S": [0, 5.2]}
+
+
+def test_stages_of_an_iteration(tmp_path):
+    content = {"submit": [0, 1], "duration": [50, 100], "gpus": [1, 1], **STAGES}
+    assert read_trace(written(tmp_path, content)).jobs.stages.tolist() == [[1, 2, 0], [0, 5, 5.2]]
+    assert read_trace(written(tmp_path, GOOD)).jobs.stages.shape[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"computing": [0, 5], "loading_s": [0, 0]}, r"row 1: computing is '0', expected seconds above 0 in one of"),
+        ({"loading_s": [-1, 0]}, r"row 1: loading_s is '-1', expected seconds, at least 0"),
+        (
+            {"loading_s": [50, 0]},
+            r"row 1: loading_s is '50', expected seconds, at least 0 and below ten times duration",
+        ),
+        ({"loading_s": ["", 0]}, r"row 1: loading_s is '', expected"),
+        ({"iterations": None}, "are seconds of an iteration; expected a column iterations"),
+        ({"loading_s": None}, "there are only computing, sending; expected loading, computing, sending"),
+    ],
+)
+def test_stages_that_cannot_be(tmp_path, change, message):
+    content = {"submit": [0, 1], "duration": [50, 100], "gpus": [1, 1], **STAGES} | change
+    content = {name: values for name, values in content.items() if values is not None}
+    with pytest.raises(DataError, match=message):
+        read_trace(written(tmp_path, content))
+
+
 def test_names_in_any_case_and_with_their_unit(tmp_path):
     content = {"JobID": ["x"], "Submit_Time_s": [3], "Start": [4], "End": [9], "NUM_GPUS": [2]}
     trace = read_trace(written(tmp_path, content))

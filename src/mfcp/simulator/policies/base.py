@@ -17,7 +17,7 @@ from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 
 Skip = Literal["any", "nobody", "backfill"]
-Clock = Literal["events", "rounds", "decisions"]
+Clock = Literal["events", "rounds", "decisions", "colocations"]
 Uses = tuple[Literal["expected", "deadline"], ...]
 
 
@@ -56,9 +56,10 @@ class Policy(Registered):
 
     uses: ClassVar[Uses] = ()
     clock: ClassVar[Clock]  # which makes time pass for it
+    instead: ClassVar[str] = ""  # of one that plans on a single type of accelerator: what to take where there are more
 
     def check(self, view: View) -> None:
-        """What it uses must be known.
+        """What it uses must be known, and all accelerators of one type where it plans on one.
 
         Raises:
             SettingsError: it is not.
@@ -67,6 +68,11 @@ class Policy(Registered):
             raise SettingsError(f"policy '{self.name}' needs expected durations; choose a belief other than 'nothing'")
         if "deadline" in self.uses and np.isinf(view.deadline).all():
             raise SettingsError(f"policy '{self.name}' needs deadlines; the trace has no column deadline")
+        if self.instead and len(view.cluster.types) > 1:
+            raise SettingsError(
+                f"policy '{self.name}' plans on one type of accelerator, and the cluster has "
+                f"{', '.join(view.cluster.types)}; simulate each type apart, or take {self.instead}"
+            )
 
     def check_known(self, values: Floats) -> None:
         """What it orders or shares by must be numbers: a duration that is not known makes them NaN.

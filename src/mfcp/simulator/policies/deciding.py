@@ -8,11 +8,10 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.errors import SettingsError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
-from mfcp.simulator.policies.base import Clock, Policy, View
+from mfcp.simulator.policies.base import Clock, Policy
 
 
 @dataclass(frozen=True)
@@ -94,23 +93,7 @@ class Deciding(Policy):
 
     clock: ClassVar[Clock] = "decisions"
     elastic: ClassVar[bool] = False  # whether jobs can run on other numbers of accelerators than they ask for
-    instead: ClassVar[str] = (
-        ""  # of a policy that plans on one type of accelerator: what to take where there are several
-    )
     scales: ClassVar[bool] = True  # whether, if nobody has measured it, rates follow the number to the power 0.9
-
-    def check(self, view: View) -> None:
-        """What it uses must be known, and all accelerators of one type where it plans on one.
-
-        Raises:
-            SettingsError: they are not.
-        """
-        super().check(view)
-        if self.instead and len(view.cluster.types) > 1:
-            raise SettingsError(
-                f"policy '{self.name}' plans on one type of accelerator, and the cluster has "
-                f"{', '.join(view.cluster.types)}; simulate each type apart, or take {self.instead}"
-            )
 
     def ways(self, jobs: Jobs, cluster: Cluster, speed: Floats) -> Configurations:
         """How jobs can run where nobody has measured it; `speed` (n, K) is as of `simulate`."""

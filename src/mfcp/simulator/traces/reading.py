@@ -37,8 +37,12 @@ NAMES: dict[str, tuple[str, ...]] = {
     "overhead": ("overhead",),
     "success": ("success", "reliability"),
     "kind": ("kind", "model", "model_name", "job_type", "type"),
+    "loading": ("loading", "resource_0_time"),
+    "computing": ("computing", "resource_1_time"),
+    "sending": ("sending", "resource_2_time"),
 }  # fmt: skip
 """Role of a column → what it may be called, in any case and with `_s` for seconds; the first that is there."""
+STAGES = ("loading", "computing", "sending")  # seconds of an iteration; a trace has all three, or none
 UNKNOWN = ("", "nan", "none", "null", "nat", "<na>")
 WHY = {
     "submit": "were there before the trace began", "gpus": "ask for no accelerators", "start": "never started",
@@ -147,6 +151,15 @@ def _find(frame: pd.DataFrame, columns: Mapping[str, str], path: Path) -> dict[s
             f"{path}: no column for {wanted}; there are {_listed(frame)}; name them as "
             f"--columns {','.join(f'{role}=…' for role in missing)}"
         )
+    if 0 < len(stages := [role for role in STAGES if found[role] is not None]) < len(STAGES):
+        raise DataError(
+            f"{path}: of the stages of an iteration there are only {', '.join(stages)}; expected {', '.join(STAGES)}: "
+            "name them with --columns"
+        )
+    if stages and found["iterations"] is None:
+        raise DataError(
+            f"{path}: {', '.join(STAGES)} are seconds of an iteration; expected a column iterations as well"
+        )
     if found["duration"] == found["end"]:
         found["end"] = None
     return {role: column for role, column in found.items() if column is not None}
@@ -239,9 +252,22 @@ class _Cells:
             low = values >= 0 if role in ("overhead", "cpu", "memory") else values > 0
             self._demand(role, demand, np.isfinite(values) & low & ((values <= 1) | (role != "success")))
             self.columns[role] = values
+        if STAGES[0] in self.found:
+            self._stages()
         for role in ("job", "task", "user", "kind", "models"):
             if role in self.found:
                 self.columns[role] = self.frame[self.found[role]].astype("str").fillna("").to_numpy(str)
+
+    def _stages(self) -> None:
+        stages = np.column_stack([self._numbers(role) for role in STAGES])
+        step = self.columns["duration"] / self.columns.get("iterations", np.ones(len(stages)))
+        demand = (
+            "seconds, at least 0 and below ten times duration / iterations"  # stages overlap; milliseconds are more
+        )
+        for role, own in zip(STAGES, stages.T, strict=True):
+            self._demand(role, demand, (own >= 0) & (own < 10 * step))
+        self._demand("computing", "seconds above 0 in one of the three stages", ~(stages.sum(axis=1) <= 0))
+        self.columns["stages"] = stages
 
     def _unknown(self, role: str) -> Bools:
         raw = self.frame[self.found[role]]
@@ -292,7 +318,7 @@ def _jobs(columns: dict[str, np.ndarray], order: np.ndarray) -> Jobs:
     first = own["submit"][0]
     iterations = own.get("iterations", np.ones(len(order)))
     deadline = {"deadline": own["deadline"] - first} if "deadline" in own else {}
-    others = {name: own[name] for name in ("user", "kind", "overhead", "success") if name in own}
+    others = {name: own[name] for name in ("user", "kind", "overhead", "success", "stages") if name in own}
     names = own["job"] if "job" in own else (order + 1).astype(str)
     whole = {name: own[name].astype(np.int64) for name in ("gpus", "milli", "cpu", "memory") if name in own}
     gpus, step = whole.pop("gpus"), own["duration"] / iterations

@@ -1,0 +1,1 @@
+"""Policies that let jobs share accelerators."""
