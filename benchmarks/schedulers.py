@@ -86,6 +86,7 @@ ROWS = (
     Row(6, "Tiresias (SRSF)", "Yarn", "mean JCT -78 %", "srsf", "fifo", "gangs", "mean JCT"),
     Row(6, "Tiresias (LAS)", "Yarn", "mean JCT -78 %", "las", "fifo", "gangs", "mean JCT"),
     Row(6, "Themis", "Tiresias", "fairness 2.25 times", "themis", "las", "gangs", "worst unfairness"),
+    Row(6, "Themis (auction)", "Tiresias", "fairness 2.25 times", "themis_auction", "las", "gangs", "worst unfairness"),
     Row(6, "AlloX", "SRTF", "mean JCT -95 %", "allox", "srtf", "types", "mean JCT"),
     Row(6, "Chronus", "EDF", "deadlines met +75 %", "chronus", "edf", "deadlines", "deadlines met"),
     Row(6, "Chronus", "EDF", "the same in whole leases", "chronus, whole leases", "edf", "deadlines", "deadlines met"),
@@ -131,6 +132,7 @@ HELD: dict[str, str] = {
     "hydra": "all orders of small cases",
     "chronus": "all plans of small cases",
     "goodput": "all sizes of small cases",
+    "themis_auction": "all allotments of small cases",
     "smd": "all choices of small cases",
     **dict.fromkeys(("qore", "hare", "optimus", "powerflow"), _HAND),
 }
@@ -324,6 +326,8 @@ NOTES = """
   HyperSched divides time until a deadline among trials of one job and is not here; EDF stands for it.
 - Energy counts accelerators in use: {busy:g} W at full clock, {idle:g} W of it idle, the rest by the cube of the clock,
   which is assumed. LAS runs at full clock, 16 kW of 64; PowerFlow has a budget of {budget:g} kW.
+- In Themis' auction jobs bid for any number of accelerators, and run on what they win; under LAS they have what they
+  ask for.
 - Chronus plans in leases of 20 minutes. Counted in whole leases, as its authors do, a job that ends within a lease
   misses its deadline in the plan if that lies in the same one; ours counts to the second.
 - Hare's rounds and Pollux' speed-ups are of the simulator's own configurations, not of the papers' jobs.

@@ -12,7 +12,7 @@ def demand():
     """k jobs with rates (k, C) on configurations of one type, by default 1, 2, 4, … accelerators."""
     import_policies()
 
-    def make(rate, size, gpus=None, types=None, **changes):
+    def make(rate, size, gpus=None, types=None, now=0.0, **changes):
         rate = np.array(rate, float)
         k, ways = rate.shape
         columns = {
@@ -22,6 +22,6 @@ def demand():
         columns |= {name: np.array(values) for name, values in changes.items()}
         gpus = 2 ** np.arange(ways) if gpus is None else np.array(gpus)
         kinds = np.zeros(ways, np.int64) if types is None else np.array(types)
-        return Demand(now=0.0, rate=rate, gpus=gpus, type=kinds, size=np.array(size), **columns)
+        return Demand(now=now, rate=rate, gpus=gpus, type=kinds, size=np.array(size), **columns)
 
     return make

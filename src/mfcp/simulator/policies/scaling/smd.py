@@ -64,20 +64,26 @@ def knapsack(utility: Floats, gpus: Ints, capacity: int) -> Ints:
         gpus: (C,) accelerators of each way, at least 1.
         capacity: accelerators.
     """
-    best = np.zeros(capacity + 1)
-    took = np.full((len(utility), capacity + 1), -1)
-    for job, own in enumerate(utility):
-        options = np.full((len(gpus) + 1, capacity + 1), -np.inf)
-        options[-1] = best
-        for way, (worth, need) in enumerate(zip(own, gpus, strict=True)):
-            if need <= capacity and worth > -np.inf:
-                options[way, need:] = best[: capacity + 1 - need] + worth
-        took[job] = len(gpus) - options[::-1].argmax(axis=0)  # nothing before a way that is worth as much
-        best = options.max(axis=0)
+    took = best_sums(utility, gpus, capacity)[1]
     chosen, room = np.full(len(utility), -1), capacity
     for job in range(len(utility) - 1, -1, -1):
-        way = took[job, room]
-        if way < len(gpus):
-            chosen[job] = way
-            room -= int(gpus[way])
+        chosen[job] = took[job, room]
+        room -= int(gpus[chosen[job]]) if chosen[job] >= 0 else 0
     return chosen
+
+
+def best_sums(utility: Floats, gpus: Ints, capacity: int) -> tuple[Floats, Ints]:
+    """(k + 1, capacity + 1) largest sum of the first jobs within so many accelerators; (k, capacity + 1) ways taken.
+
+    Arguments as of `knapsack`. Nothing comes before a way that is worth as much.
+    """
+    best, took = np.zeros((len(utility) + 1, capacity + 1)), np.full((len(utility), capacity + 1), -1)
+    for job, own in enumerate(utility):
+        best[job + 1] = best[job]
+        for way in np.flatnonzero((own > 0) & (gpus <= capacity))[::-1].tolist():
+            need = int(gpus[way])
+            sums = best[job, : capacity + 1 - need] + own[way]
+            better = sums > best[job + 1, need:]
+            best[job + 1, need:][better] = sums[better]
+            took[job, need:][better] = way
+    return best, took
