@@ -107,7 +107,8 @@ def _tables(folder: Path) -> dict[str, Border]:
     tasks = [seed for seed in seeds if seed[0].startswith("tasks")]
     plain = b"submit,duration,gpus,user\n0,10,1,a\n5,20,2,b\n9,1,4,a\n"
     array = b'[{"submit": 0, "duration": 3, "gpus": 1}, {"submit": "1", "duration": 2, "gpus": 2}]'
-    trace = [("trace.csv", plain), ("trace.json", array), _philly(), _nodes()]
+    stages = b"submit,duration,gpus,iterations,loading,computing,sending\n0,10,1,5,1,0.5,0\n5,20,2,9,0,2,0.25\n"
+    trace = [("trace.csv", plain), ("trace.json", array), ("stages.csv", stages), _philly(), _nodes()]
     trace += [("trace.csv.gz", gzip.compress(plain)), ("trace.tar.gz", _archive(plain))]
     return {
         "tables": Border(0.3, seeds, _read_table, make=odd_table),

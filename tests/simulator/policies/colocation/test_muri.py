@@ -76,6 +76,20 @@ def test_nobody_shares_where_all_fit(present):
     assert found.step.tolist() == [3.0] * 3
 
 
+def test_no_more_share_than_have_to(present):
+    found = Policy.build("muri_l", splits=False).start().decide(present([1] * 6, [4]))
+    assert sorted(map(len, groups(found).values())) == [1, 1, 2, 2]
+
+
+def test_who_runs_stays_where_it_is_unless_another_would_find_no_room(present):
+    held = np.zeros((2, 8), bool)
+    held[0, [2, 3]] = held[1, [4, 5]] = True
+    stays = Policy.build("muri_l").start().decide(present([2, 2, 2], [4, 4], holds=[*held, [False] * 8]))
+    assert groups(stays) == {(2, 3): [0], (4, 5): [1], (0, 1): [2]}
+    moves = Policy.build("muri_l").start().decide(present([2, 2, 4], [4, 4], holds=[*held, [False] * 8]))
+    assert groups(moves) == {(0, 1, 2, 3): [2], (4, 5): [0], (6, 7): [1]}
+
+
 def test_jobs_of_other_resources_share(present):
     """Two that load and two that compute, on two accelerators: one of each is faster together."""
     stages = [[4.0, 0, 0], [4.0, 0, 0], [0, 4.0, 0], [0, 4.0, 0]]

@@ -97,6 +97,11 @@ def test_what_is_left_goes_to_others_by_chance(demand):
     assert again.tolist() == found[3].tolist()
 
 
+def test_by_chance_nobody_gets_more_than_it_asks_for(demand):
+    now = demand([[1.0, 1.9, 3.6]] * 2, [7], now=50.0, submit=[0.0, 40.0])
+    assert Policy.build("themis_auction").start().decide(now).chosen.tolist() == [2, 0]
+
+
 def test_unfairness_is_the_time_over_that_alone_in_the_mean_crowd(demand):
     """The first was alone for ten seconds and with another for ten; both need 100 s more, of 100 and 50 at first."""
     decider = Policy.build("themis_auction").start()
