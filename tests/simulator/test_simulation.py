@@ -37,3 +37,11 @@ def test_policies_and_semantics_must_fit():
         simulate(jobs, Cluster.parse("1"), Policy.build("fifo"), semantics=PRESETS["gavel"])
     with pytest.raises(SettingsError, match="policy 'max_min' runs on a clock of rounds"):
         simulate(jobs, Cluster.parse("1"), Policy.build("max_min"), semantics=PRESETS["muri"])
+
+
+@pytest.mark.parametrize("name", ["max_min", "elastic_flow", "muri_l"])
+def test_a_placement_is_for_a_clock_of_events(name):
+    jobs = Jobs.simple(np.zeros(1), np.ones(1), np.ones(1), deadline=np.full(1, 9.0), stages=np.ones((1, 3)))
+    simulate(jobs, Cluster.parse("4"), Policy.build(name))
+    with pytest.raises(SettingsError, match="placement 'best' is for a clock of events"):
+        simulate(jobs, Cluster.parse("4"), Policy.build(name), placement="best")

@@ -40,6 +40,16 @@ def test_means_keep_what_jobs_held(elastic, periods):
     assert (used * np.diff(hours) * 3600).sum() * elastic.cluster.accelerators == pytest.approx(elastic.held.sum())
 
 
+def test_accelerators_that_jobs_share_are_counted_once():
+    rng = np.random.default_rng(0)
+    duration = rng.uniform(5, 50, 30)
+    jobs = Jobs.simple(np.sort(rng.uniform(0, 60, 30)), rng.choice([1, 2], 30), duration, stages=np.ones((30, 3)))
+    shared = simulate(jobs, Cluster.parse("4"), Policy.build("muri_l", splits=False))
+    hours, used, _ = over_time(shared, 50)
+    assert used.max() <= 1 + 1e-9
+    assert (used * np.diff(hours) * 3600).sum() * 4 == pytest.approx(shared.held.sum())
+
+
 def test_figure_and_chrome_trace(outcome, tmp_path):
     draw_timeline({"srtf": outcome}, tmp_path / "timeline.png")
     assert (tmp_path / "timeline.png").stat().st_size > 5000

@@ -31,7 +31,7 @@ class Course:
         started, finished: (n,) seconds, NaN before; stops: (n,) how often it was taken off; lost: (n,) accelerator-
             seconds of failed attempts, overheads included.
         now: seconds; arrived: how many jobs have been submitted.
-        log: what has happened.
+        log: what has happened; in_use: see `Outcome`, rows that a clock adds where jobs share accelerators.
     """
 
     def __init__(self, jobs: Jobs, cluster: Cluster, expected: Floats, fails: Floats) -> None:
@@ -44,6 +44,7 @@ class Course:
         self.executed, self.held, self.joules, self.lost = (np.zeros(n) for _ in range(4))
         self.started, self.finished, self.stops = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64)
         self.now, self.arrived, self.log, self._idle = 0.0, 0, EventLog(), 0
+        self.in_use: list[tuple[float, float]] = []
 
     def arrive(self) -> Ints:
         """Jobs that have been submitted since the last call."""
@@ -98,7 +99,7 @@ class Course:
         """What has come of it; `work` is how much was done."""
         return Outcome(
             self.jobs, self.cluster, self.started, self.finished, self.executed, self.held, self.lost, self.stops,
-            self.log.rows(), work, self.joules,
+            self.log.rows(), work, self.joules, np.array(self.in_use, float).reshape(-1, 2),
         )  # fmt: skip
 
     def _goal(self, rows: Ints) -> Floats:

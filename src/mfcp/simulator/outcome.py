@@ -30,6 +30,8 @@ class Outcome:
         record: (r,) what happened, `mfcp.simulator.kernels.books.ROW`.
         work: how much a run did: events, steps in heaps, jobs that were looked at.
         joules: (n,) energy, where configurations have watts.
+        in_use: (r, 2) seconds, and accelerators that some job has from then on; where jobs share them, the record does
+            not tell. Empty elsewhere.
     """
 
     jobs: Jobs
@@ -43,6 +45,7 @@ class Outcome:
     record: Any
     work: dict[str, int]
     joules: Floats = field(default_factory=lambda: np.empty(0))
+    in_use: Floats = field(default_factory=lambda: np.empty((0, 2)))
 
     @cached_property
     def log(self) -> pd.DataFrame:

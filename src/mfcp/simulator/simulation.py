@@ -71,7 +71,7 @@ def simulate(
         batches: which batch sizes jobs take while they train; in rounds only.
         pairs: how fast two jobs run that share accelerators, for policies that pack; without, nothing is shared.
         placement: which node with room a job takes: the `first`, the `best` fit, the `fastest`, or a `Placement`, which
-            puts it on one and knows parts of accelerators. Not in rounds or decisions.
+            puts it on one and knows parts of accelerators. On a clock of events only.
         retries: how often a failed job starts again from nothing; after that it is given up. Which attempts fail
             follows from a job's name and the seed, whatever else runs.
         last: row of a job; a run in rounds ends when all jobs up to it have ended.
@@ -82,7 +82,7 @@ def simulate(
 
     Raises:
         DataError: a job that the cluster can never run.
-        SettingsError: the policy lacks what it uses, or does not fit the semantics.
+        SettingsError: the policy lacks what it uses, or does not fit the semantics or the placement.
         SolverError: the policy gives what there is not, or lets jobs wait for ever.
     """
     speeds = np.ones((len(jobs.id), len(cluster.types))) if speed is None else speed
@@ -95,6 +95,10 @@ def simulate(
         raise SettingsError(f"batch sizes change in rounds only; '{policy.name}' runs on a clock of {policy.clock}")
     if batches is not None and pairs is not None:
         raise SettingsError("speeds of pairs are of jobs that keep their batch; give pairs or batches, not both")
+    if placement != "first" and policy.clock != "events":
+        raise SettingsError(
+            f"placement '{placement}' is for a clock of events; '{policy.name}' runs on a clock of {policy.clock}"
+        )
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
     if isinstance(policy, Ordering) and isinstance(terms, EventTerms):
         if placement in FITS:

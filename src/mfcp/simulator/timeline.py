@@ -28,12 +28,17 @@ def over_time(outcome: Outcome, periods: int = PERIODS) -> tuple[Floats, Floats,
         Hours (periods + 1,); accelerators in use over those there are (periods,); jobs that wait (periods,).
     """
     edges = np.linspace(0.0, float(outcome.log["time_s"].max()), periods + 1)
+    times, used = outcome.in_use.T if len(outcome.in_use) else _in_use(outcome)
+    changes, queue = waiting(outcome.log)
+    return edges / 3600, _means(times, used, edges) / outcome.cluster.accelerators, _means(changes, queue, edges)
+
+
+def _in_use(outcome: Outcome) -> tuple[Floats, Floats]:
+    """Times, ascending, and accelerators in use from each on, where each is of one job."""
     held = stretches(outcome.log)
     times, gpus = held[["start_s", "end_s"]].to_numpy().T.ravel(), held["gpus"].to_numpy(float)
     order = np.argsort(times, kind="stable")
-    used = np.cumsum(np.concatenate([gpus, -gpus])[order])
-    changes, queue = waiting(outcome.log)
-    return edges / 3600, _means(times[order], used, edges) / outcome.cluster.accelerators, _means(changes, queue, edges)
+    return times[order], np.cumsum(np.concatenate([gpus, -gpus])[order])
 
 
 def _means(times: Floats, values: Floats, edges: Floats) -> Floats:

@@ -47,6 +47,7 @@ def test_jobs_that_share_go_on_at_the_speed_of_now():
     assert outcome.finished == pytest.approx([50, 80])
     assert outcome.executed == pytest.approx([50, 70])
     assert outcome.held == pytest.approx([20 + 60, 20 + 30])  # of the accelerator that both have, each holds half
+    assert outcome.in_use == pytest.approx(np.array([[0, 2], [10, 2], [50, 1], [80, 0]]))
     events = outcome.log[["job", "event"]].to_numpy().tolist()
     assert events == [
         [0, "submitted"],

@@ -68,6 +68,8 @@ class _Colocations:
         self.active[course.arrive()] = True
         if self.active.any():
             self.decide(np.flatnonzero(self.active))
+        held = set().union(*(places.tolist() for places in self.places.values()))
+        course.in_use.append((event, float(len(held))))
         return True
 
     def pass_time(self, event: float, running: Ints, over: Bools) -> None:
