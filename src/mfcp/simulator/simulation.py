@@ -97,7 +97,8 @@ def simulate(
         raise SettingsError("speeds of pairs are of jobs that keep their batch; give pairs or batches, not both")
     if placement != "first" and policy.clock != "events":
         raise SettingsError(
-            f"placement '{placement}' is for a clock of events; '{policy.name}' runs on a clock of {policy.clock}"
+            f"placement '{placement}' is for a clock of events; '{policy.name}' runs on a clock of {policy.clock}: "
+            "simulate it apart, without a placement"
         )
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
     if isinstance(policy, Ordering) and isinstance(terms, EventTerms):
