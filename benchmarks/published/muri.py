@@ -1,4 +1,4 @@
-"""Muri (Zhao et al., SIGCOMM 2022): orders and co-located jobs on 64 GPUs, every event charged.
+"""Muri (Zhao et al., SIGCOMM 2022): orders and colocated jobs on 64 GPUs, every event charged.
 
 The published numbers of Muri-S and Muri-L are of the repository before the last change but one of its defaults: groups
 that take longer than their jobs in turn were not yet split.
@@ -93,7 +93,7 @@ def _run(folder: Path, trace: str, policy: str, factor: float, limits: tuple[flo
 
 
 def read_jobs(folder: Path, trace: str, factor: float) -> Jobs:
-    """A trace with the overhead of each model and number of GPUs, and what co-located jobs need."""
+    """A trace with the overhead of each model and number of GPUs, and what colocated jobs need."""
     frame, charges = pd.read_parquet(folder / f"{trace}.parquet"), pd.read_csv(folder / "overheads.csv")
     known = {(row.num_gpus, row.model): row.overhead_s for row in charges.itertuples()}
     overhead = [known.get(pair, 10.0) for pair in zip(frame["num_gpus"], frame["model"], strict=True)]

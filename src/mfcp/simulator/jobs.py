@@ -29,7 +29,7 @@ class Jobs:
             look at it, and at the next two: elsewhere a job has its accelerators whole.
         cpu, memory: (n,) thousandths of a core, MiB.
         stages: (n, 3) seconds of an iteration that a job loads (storage and processors), computes (accelerators) and
-            sends (network); (n, 0) where that is unknown. Only co-located jobs need it.
+            sends (network); (n, 0) where that is unknown. Only colocated jobs need it.
     """
 
     id: Texts

@@ -1,4 +1,4 @@
-"""The clock of co-locations: at every submission and end, a policy says which jobs share which accelerators."""
+"""The clock of colocations: at every submission and end, a policy says which jobs share which accelerators."""
 
 from __future__ import annotations
 
