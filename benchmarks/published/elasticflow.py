@@ -40,10 +40,10 @@ REPEATED = {
     "tiresias": {"cluster01": 787, "cluster02": 2814, "cluster03": 1298, "philly": 284},
     "elasticflow": {"cluster01": 1352},
 }
-BEFORE = {"philly": 4}
 """Deadlines of Fig. 8b that their program meets on the shared files: run by us once, commit 04a0109a, as their script
-does, with the traces written in its columns; but Philly on `BEFORE` nodes, which the script had until that commit, of
-2024. With so many, the published numbers of Philly come out."""
+does, with the traces written in its columns; but Philly on the nodes of `BEFORE`."""
+BEFORE = {"philly": 4}
+"""Nodes that their script had until that commit, of 2024; with those, the published numbers of Philly come out."""
 
 
 @dataclass(frozen=True)

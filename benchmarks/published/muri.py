@@ -1,7 +1,7 @@
 """Muri (Zhao et al., SIGCOMM 2022): orders and colocated jobs on 64 GPUs, every event charged.
 
-The published numbers of Muri-S and Muri-L are of the repository before the last change but one of its defaults: groups
-that take longer than their jobs in turn were not yet split.
+The published numbers of Muri-S and Muri-L are older than commit e7fc578 of the authors' repository, which changed a
+default: before, groups that take longer than their jobs in turn were not split.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from mfcp.simulator.semantics import preset
 from mfcp.simulator.simulation import import_policies, simulate
 
 BOUNDS = {"srtf": 1e-4, "srsf": 1e-4, **dict.fromkeys(("tiresias", "themis", "antman", "muri_s", "muri_l"), 1e-2)}
-NOISES = (0.0, 1e-3)  # Themis' program leaves parts free, and what a solver returns decides: its centre, or by chance
-NODES, NOISE = Cluster.parse("8x8"), 1e-5
+NODES = Cluster.parse("8x8")
+NOISES = {"themis": (1e-5, 0.0, 1e-3), **dict.fromkeys(("muri_s", "muri_l"), (0.0, 1e-5, 2e-5))}
+"""What decides among equals: of our number, then of other ones. Themis' program leaves parts free, and what a solver
+returns decides, its centre or by chance; Muri's matching is approximate, and many of its weights are equal."""
 REPEATED = {"mean_jct_s": 2_034_897.985, "makespan_s": 24_994_975.966, "p99_jct_s": 17_837_740.277}
 """Themis on `trace1` as their program has it: run by us once, commit 4e69a78, with cvxpy and ECOS 2.0.14."""
-MATCHINGS = (1e-5, 2e-5)  # Muri's is approximate, and many of its weights are equal: other ones nearly as good
 PACKED = (1.33, 1.5, 1.37)  # of an iteration of two, three, four jobs, where one alone has `iteration_time_factor`
 STAGES = ["resource_0_time_s", "resource_1_time_s", "resource_2_time_s"]
 GUARANTEED_S = 1e12  # a deadline that nobody misses
@@ -46,38 +47,24 @@ def numbers(folder: Path, _: float) -> list[Number]:
         if (policy, trace) not in found:
             found[policy, trace] = _run(folder, trace, policy, factor, limits)
         number = Number(what, row["value"], found[policy, trace][metric], BOUNDS[policy])
-        others = {
-            "themis": partial(_otherwise, folder, trace, metric, factor),
-            "muri_s": partial(_matched_otherwise, folder, trace, "muri_s", metric, factor),
-            "muri_l": partial(_matched_otherwise, folder, trace, "muri_l", metric, factor),
-        }.get(policy)
+        others = partial(_otherwise, folder, trace, policy, metric, factor) if policy in NOISES else None
         result.append(tried(number, others))
     return result
 
 
 @cache
-def _themis(folder: Path, trace: str, factor: float, noise: float) -> dict[str, float]:
-    policy = Policy.build("themis", unit="iterations", noise=noise)
-    return simulate(read_jobs(folder, trace, factor), NODES, policy, semantics=preset("muri")).metrics()
+def _drawn(folder: Path, trace: str, policy: str, factor: float, noise: float) -> dict[str, float]:
+    muri = {"splits": False, "slower": tuple(each / factor for each in PACKED)}
+    own = Policy.build(policy, noise=noise, **({"unit": "iterations"} if policy == "themis" else muri))
+    return simulate(read_jobs(folder, trace, factor), NODES, own, semantics=preset("muri")).metrics()
 
 
-def _otherwise(folder: Path, trace: str, metric: str, factor: float) -> Trial:
-    if trace == "trace1":
+def _otherwise(folder: Path, trace: str, policy: str, metric: str, factor: float) -> Trial:
+    if (policy, trace) == ("themis", "trace1"):
         return Trial("their program on these files", (REPEATED[metric],))
-    found = tuple(_themis(folder, trace, factor, noise)[metric] for noise in (NOISE, *NOISES))
-    return Trial("other solutions of the same program", found)
-
-
-@cache
-def _muri(folder: Path, trace: str, policy: str, factor: float, noise: float) -> dict[str, float]:
-    slower = tuple(each / factor for each in PACKED)
-    interleaved = Policy.build(policy, splits=False, slower=slower, noise=noise)
-    return simulate(read_jobs(folder, trace, factor), NODES, interleaved, semantics=preset("muri")).metrics()
-
-
-def _matched_otherwise(folder: Path, trace: str, policy: str, metric: str, factor: float) -> Trial:
-    found = tuple(_muri(folder, trace, policy, factor, noise)[metric] for noise in (0.0, *MATCHINGS))
-    return Trial("other matchings that are nearly as good", found)
+    found = tuple(_drawn(folder, trace, policy, factor, noise)[metric] for noise in NOISES[policy])
+    what = "other solutions of the same program" if policy == "themis" else "other matchings that are nearly as good"
+    return Trial(what, found)
 
 
 def _run(folder: Path, trace: str, policy: str, factor: float, limits: tuple[float, ...]) -> dict[str, float]:
@@ -85,10 +72,8 @@ def _run(folder: Path, trace: str, policy: str, factor: float, limits: tuple[flo
     if policy == "tiresias":  # counts accelerators, not nodes; a job keeps the place that it had
         ordering = Policy.build("las", limits=limits, within="entry")
         return simulate(jobs, Cluster.parse("64"), ordering, semantics=preset("muri", running_first=True)).metrics()
-    if policy == "themis":
-        return _themis(folder, trace, factor, NOISE)
-    if policy in ("muri_s", "muri_l"):
-        return _muri(folder, trace, policy, factor, 0.0)
+    if policy in NOISES:
+        return _drawn(folder, trace, policy, factor, NOISES[policy][0])
     return simulate(jobs, NODES, Policy.build(policy), semantics=preset("muri")).metrics()
 
 

@@ -66,10 +66,8 @@ class _Colocations:
             return False
         self.pass_time(event, running, ends <= event)
         self.active[course.arrive()] = True
-        if self.active.any():
-            self.decide(np.flatnonzero(self.active))
-        held = set().union(*(places.tolist() for places in self.places.values()))
-        course.in_use.append((event, float(len(held))))
+        used = self.decide(np.flatnonzero(self.active)) if self.active.any() else 0
+        course.in_use.append((event, used))
         return True
 
     def pass_time(self, event: float, running: Ints, over: Bools) -> None:
@@ -90,8 +88,8 @@ class _Colocations:
         """(k,) node of the first accelerator of each job that runs."""
         return np.array([self.node[self.places[job][0]] for job in rows.tolist()], np.int64)
 
-    def decide(self, active: Ints) -> None:
-        """Ask the policy who runs where, and charge those who start or move."""
+    def decide(self, active: Ints) -> int:
+        """Ask the policy who runs where, and charge those who start or move; how many accelerators are in use."""
         course, jobs = self.course, self.course.jobs
         before = np.zeros((len(active), len(self.node)), bool)
         for row, places in zip(np.searchsorted(active, list(self.places)), self.places.values(), strict=True):
@@ -118,10 +116,11 @@ class _Colocations:
         if self.terms.charge == "resumes":
             charged &= ~np.isnan(course.started[active])
         self.charge[active] = np.where(charged, found.overhead, np.where(runs, self.charge[active], 0.0))
-        crowd = np.maximum(found.holds.sum(axis=0), 1)
-        self.part[active[runs]] = (found.holds[runs] / crowd).sum(axis=1)
+        crowd = found.holds.sum(axis=0)
+        self.part[active[runs]] = (found.holds[runs] / np.maximum(crowd, 1)).sum(axis=1)
         course.begin(active[on])
         course.check_goes_on(bool(runs.any()), self.policy)
+        return int((crowd > 0).sum())
 
     def check(self, present: Present, found: Colocation) -> None:
         """What the policy gives there must be."""

@@ -260,10 +260,8 @@ class _Cells:
 
     def _stages(self) -> None:
         stages = np.column_stack([self._numbers(role) for role in STAGES])
-        step = self.columns["duration"] / self.columns.get("iterations", np.ones(len(stages)))
-        demand = (
-            "seconds, at least 0 and below ten times duration / iterations"  # stages overlap; milliseconds are more
-        )
+        step = self.columns["duration"] / self.columns["iterations"]
+        demand = "seconds, at least 0 and below ten times duration / iterations"  # stages overlap; tells milliseconds
         for role, own in zip(STAGES, stages.T, strict=True):
             self._demand(role, demand, (own >= 0) & (own < 10 * step))
         self._demand("computing", "seconds above 0 in one of the three stages", ~(stages.sum(axis=1) <= 0))

@@ -107,5 +107,6 @@ def test_unfairness_is_the_time_over_that_alone_in_the_mean_crowd(demand):
     decider = Policy.build("themis_auction").start()
     decider.decide(demand([[1.0]], [1]))
     decider.decide(demand([[1.0]] * 2, [1], now=10.0, submit=[0.0, 10.0], left=[100.0, 50.0]))
-    found = decider._unfairness(demand([[1.0]] * 2, [1], now=20.0, submit=[0.0, 10.0], left=[100.0, 100.0]))
+    now = demand([[1.0]] * 2, [1], now=20.0, submit=[0.0, 10.0], left=[100.0, 100.0])
+    found = decider._unfairness(now, np.array([100.0, 100.0]))
     assert found == pytest.approx([120 / (100 * 1.5), 110 / (50 * 2)])

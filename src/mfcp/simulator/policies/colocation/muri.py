@@ -140,7 +140,7 @@ class _Cycles:
     """
 
     def __init__(self, most: int, slower: tuple[float, ...]) -> None:
-        self._most, self._slower, self._kinds = most, slower, list[_Kind]()
+        self._most, self._slower = most, slower
         self._forget()
 
     def _forget(self) -> None:
@@ -181,10 +181,10 @@ class _Cycles:
         of, there = dict(zip(numbers.tolist(), kinds, strict=True)), np.unique(numbers)
         new = there[np.argwhere(np.triu(np.isnan(self._worth[np.ix_(there, there)])))].tolist()
         both = [tuple(sorted(of[i] + of[j])) for i, j in new]
-        seconds = self._of([each for each in both if len(each) <= self._most]).tolist()
+        seconds = iter(self._of([each for each in both if len(each) <= self._most]).tolist())
         for (i, j), each in zip(new, both, strict=True):
             few = len(each) <= self._most
-            self._worth[i, j] = self._worth[j, i] = sum(map(sum, each)) / seconds.pop(0) if few else 0.0
+            self._worth[i, j] = self._worth[j, i] = sum(map(sum, each)) / next(seconds) if few else 0.0
         return np.triu(self._worth[np.ix_(numbers, numbers)], 1)
 
 

@@ -64,9 +64,13 @@ def knapsack(utility: Floats, gpus: Ints, capacity: int) -> Ints:
         gpus: (C,) accelerators of each way, at least 1.
         capacity: accelerators.
     """
-    took = best_sums(utility, gpus, capacity)[1]
-    chosen, room = np.full(len(utility), -1), capacity
-    for job in range(len(utility) - 1, -1, -1):
+    return ways_taken(best_sums(utility, gpus, capacity)[1], gpus)
+
+
+def ways_taken(took: Ints, gpus: Ints) -> Ints:
+    """(k,) the way of each job within the whole capacity, of the ways that `best_sums` took."""
+    chosen, room = np.full(len(took), -1), took.shape[1] - 1
+    for job in range(len(took) - 1, -1, -1):
         chosen[job] = took[job, room]
         room -= int(gpus[chosen[job]]) if chosen[job] >= 0 else 0
     return chosen

@@ -12,7 +12,7 @@ from pydantic import Field
 from mfcp.arrays import Floats, Ints
 from mfcp.simulator.policies.base import Uses
 from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand, fill
-from mfcp.simulator.policies.scaling.smd import best_sums, knapsack
+from mfcp.simulator.policies.scaling.smd import best_sums, ways_taken
 
 
 class ThemisAuction(Deciding):
@@ -59,7 +59,8 @@ class _Auctions:
 
     def decide(self, demand: Demand) -> Allotment:
         """Who has a lease keeps what it has; what is free is auctioned."""
-        unfair, jobs = self._unfairness(demand), demand.job.tolist()
+        asked, jobs = _as_asked(demand), demand.job.tolist()
+        unfair = self._unfairness(demand, asked)
         leased = np.array([self.ends.get(job, -np.inf) > demand.now for job in jobs]) & (demand.chosen >= 0)
         chosen = np.where(leased, demand.chosen, -1)
         free = int(demand.size[0] - demand.gpus[chosen[leased]].sum())
@@ -67,7 +68,7 @@ class _Auctions:
         if free and len(bidders):
             worst = bidders[np.argsort(-unfair[bidders], kind="stable")]
             offered = worst[: math.ceil((1 - self.policy.passed_over) * len(worst))]
-            won = auction(self._gains(demand)[offered], demand.gpus, free, pays=self.policy.pays)
+            won = auction(self._gains(demand, asked)[offered], demand.gpus, free, pays=self.policy.pays)
             chosen[offered] = won
             smaller = replace(demand, rate=np.where(demand.gpus <= demand.asked[:, None], demand.rate, 0.0))
             chosen = fill(smaller, self.random.permutation(bidders[chosen[bidders] < 0]), demand.rate, chosen)
@@ -76,12 +77,11 @@ class _Auctions:
         runs = demand.job[chosen >= 0].tolist()
         return Allotment(chosen, min((self.ends[job] for job in runs), default=np.inf))
 
-    def _unfairness(self, demand: Demand) -> Floats:
+    def _unfairness(self, demand: Demand, asked: Floats) -> Floats:
         """(k,) believed end from submission, over the time alone in the mean crowd so far."""
         since, count = self.last
         self.crowd += count * (demand.now - since)
         self.last = demand.now, len(demand.job)
-        asked = _as_asked(demand)
         for job, seconds in zip(demand.job.tolist(), asked.tolist(), strict=True):
             self.alone.setdefault(job, (seconds, self.crowd))
         alone, crowd = np.array([self.alone[job] for job in demand.job.tolist()]).T
@@ -89,10 +89,10 @@ class _Auctions:
         mean = np.where(age > 0, (self.crowd - crowd) / np.where(age > 0, age, 1.0), len(demand.job))
         return np.asarray((age + asked) / (alone * np.maximum(mean, 1.0)))
 
-    def _gains(self, demand: Demand) -> Floats:
+    def _gains(self, demand: Demand, asked: Floats) -> Floats:
         """(k, C) log of how much fairer each way is than to wait for a lease and then run as asked; -inf if never."""
         age = (demand.now - demand.submit)[:, None]
-        waits = age + self.policy.lease_s + _as_asked(demand)[:, None]
+        waits = age + self.policy.lease_s + asked[:, None]
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(waits) - np.log(age + demand.seconds))
 
@@ -115,10 +115,11 @@ def auction(gain: Floats, gpus: Ints, free: int, *, pays: bool = True) -> Ints:
         pays: a winner gets the largest way within its accelerators times the others' product with it over that
             without it.
     """
-    won = knapsack(gain, gpus, free)
+    before, took = best_sums(gain, gpus, free)
+    won = ways_taken(took, gpus)
     if not pays:
         return won
-    before, after = best_sums(gain, gpus, free)[0], best_sums(gain[::-1], gpus, free)[0][::-1]
+    after = best_sums(gain[::-1], gpus, free)[0][::-1]
     total, paid = before[-1, free], won.copy()
     for bidder in np.flatnonzero(won >= 0).tolist():
         alone = (before[bidder] + after[bidder + 1][::-1]).max()  # of the others, as if it were not there
