@@ -96,7 +96,7 @@ class FreeNodes:
         """Accelerators of the first node with room; of whole nodes and the first with the rest, if none is so large.
 
         Returns:
-            None at all where there is no room.
+            An empty list where there is no room.
         """
         if gpus > self.left:
             return []

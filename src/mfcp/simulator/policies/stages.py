@@ -51,8 +51,8 @@ def _cycle(stages: Floats) -> Floats:
 def alongside_s(guest: Floats, host: Floats, step: float) -> float:
     """Seconds of an iteration of a guest that uses only what a host leaves idle; the host is not slowed.
 
-    Each resource is idle while the host is on the other two, once in each of its iterations; in one that the guest has
-    begun to use it may go on to the next resource. As the simulator of Zhao et al., SIGCOMM 2022, has it for AntMan.
+    In each iteration of the host, a resource is idle while the host is on the other two. A guest whose stage ends
+    within an iteration may begin its next stage in the same one. As the simulator of Zhao et al., SIGCOMM 2022, has it.
 
     Args:
         guest, host: (3,) seconds of the stages of each.

@@ -19,11 +19,11 @@ KEPT = 2_000  # kinds of groups of which this is kept
 
 
 class _Muri(Colocating):
-    """Jobs by a key, as many as could run if each that fits brought others along; then groups, as few as need be.
+    """Jobs of one size are interleaved in groups where not all fit.
 
-    Jobs of one size are matched, and groups matched again, by how busy resources are together, until all fit: a
-    maximum-weight matching each time. The groups are placed by the first key in each. Zhao et al., "Multi-Resource
-    Interleaving for Deep Learning Training", SIGCOMM 2022, §4.2.
+    Jobs are taken in the order of a key: for each that fits, `most` of its size. Those of a size are matched in pairs,
+    and the groups matched again, until all fit: by a matching of most work per second. Groups are placed by the least
+    key of their jobs. Zhao et al., "Multi-Resource Interleaving for Deep Learning Training", SIGCOMM 2022, §4.2.
     """
 
     together: ClassVar[int] = MOST

@@ -19,9 +19,9 @@ class ThemisAuction(Deciding):
     """What is free is offered to the jobs of worst finish-time fairness, and leased for a while.
 
     Fairness is the time from submission to the believed end, over the time alone times the mean number of jobs since
-    then. A bid says it for every number of accelerators; the auction maximises the product of their inverses, and each
-    winner pays: it gets only the part of its accelerators by which the others' product is smaller for its presence.
-    What is left goes to other jobs by chance. Mahajan et al., "Themis: fair and efficient GPU cluster scheduling", NSDI
+    then. A bid says it for every number of accelerators; the auction maximises the product of their inverses. Winners
+    pay: each keeps so large a part of its accelerators as the others' product with it is of that without it. What is
+    left goes to other jobs by chance. Mahajan et al., "Themis: fair and efficient GPU cluster scheduling", NSDI
     2020, §5; without their placements, and a job is an app.
     """
 
@@ -32,7 +32,7 @@ class ThemisAuction(Deciding):
     lease_s: float = Field(600.0, gt=0, description="seconds that a job may keep what it has won")
     passed_over: float = Field(0.8, ge=0, lt=1, description="part of the jobs without a lease, the best off, that"
                                " are offered nothing")  # fmt: skip
-    pays: bool = Field(True, description="whether winners pay, so that nobody gains by a wrong bid")
+    pays: bool = Field(True, description="whether winners pay for what they take from the others")
     seed: int = Field(0, ge=0, description="of the chance by which the rest is given")
 
     def start(self) -> Decider:
