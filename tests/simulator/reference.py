@@ -34,6 +34,7 @@ class Job:
         self.speeds = [Fraction(value) for value in speed[row]]
         self.executed = self.charge = Fraction(0)
         self.held, self.started, self.finished = {}, None, None
+        self.forgiven, self.stopped = Fraction(0), None
 
     def pace(self, types):
         return min(self.speeds[types[node]] for node in self.held)
@@ -54,6 +55,7 @@ class Reference:
         self.weight = [Fraction(w) for w in np.broadcast_to(np.float64(keys.weight), len(self.jobs)).tolist()]
         self.limits = [Fraction(limit) for limit in keys.limits.tolist()]
         self.rank = list(range(len(self.limits) + 1)) if keys.rank is None else keys.rank.tolist()
+        self.promote = None if np.isinf(keys.promote) else Fraction(keys.promote)
         self.ask = policy.watch(self.view) if policy.asks else None
         self.now, self.coming, self.active = Fraction(0), list(self.jobs), []
 
@@ -62,6 +64,7 @@ class Reference:
         while self.coming or self.active:
             running = [job for job in self.active if job.held]
             times = [self.now + self.until_next(job) for job in running] + [job.submit for job in self.coming[:1]]
+            times += [self.promoted_at(job) for job in self.to_promote()]
             passed = min(times) - self.now
             self.now += passed
             for job in running:
@@ -73,16 +76,31 @@ class Reference:
                     self.active.remove(job)
             while self.coming and self.coming[0].submit <= self.now:
                 self.active.append(self.coming.pop(0))
+            for job in self.to_promote():
+                if self.promoted_at(job) <= self.now:
+                    job.forgiven = job.executed
             self.decide()
         return [[float(getattr(job, name)) for job in self.jobs] for name in ("started", "finished")]
 
     def level(self, job):
-        return sum(job.executed * job.gpus >= limit for limit in self.limits)
+        return sum((job.executed - job.forgiven) * job.gpus >= limit for limit in self.limits)
+
+    def to_promote(self):
+        """Jobs that wait, and have run since they were promoted last."""
+        waiting = [job for job in self.active if not job.held and job.executed > job.forgiven]
+        return waiting if self.promote else []
+
+    def promoted_at(self, job):
+        return job.stopped + self.promote * (job.executed - job.forgiven)
 
     def until_next(self, job):
         """Seconds to the end of a running job, or to its next level."""
         end, level = job.charge + job.left / job.pace(self.types), self.level(job)
-        return end if level == len(self.limits) else min(end, self.limits[level] / job.gpus - job.executed)
+        return (
+            end
+            if level == len(self.limits)
+            else min(end, self.limits[level] / job.gpus - (job.executed - job.forgiven))
+        )
 
     def key(self, job):
         return self.rank[self.level(job)], self.value[job.row] + self.weight[job.row] * job.believed(), job.row
@@ -120,6 +138,8 @@ class Reference:
                     job.started = self.now if job.started is None else job.started
                 elif self.policy.skip == "nobody" and not ran:
                     closed = True
+                if ran and not job.held:
+                    job.stopped = self.now
             settled += [job] if job.held else []
 
     def fill(self, waiting):
@@ -194,9 +214,14 @@ def policies():
     settings = {"las": {"limits": (100.0, 500.0, 1000.0)}, "gittins": {"levels": 4}}
     names = sorted(name for name, member in Policy.members.items() if issubclass(member, Ordering))
     made = {name: Policy.build(name, **settings.get(name, {})) for name in names}
-    return made | {
-        f"{name}:{skip}": Policy.build(name, skip=skip) for name, skip in (("fifo", "any"), ("srsf", "nobody"))
-    }
+    return (
+        made
+        | {
+            "las:promote": Policy.build("las", limits=(700.0, 2000.0), promote=0.25),
+            "las:rarely": Policy.build("las", limits=(700.0,), promote=1.5),
+        }
+        | {f"{name}:{skip}": Policy.build(name, skip=skip) for name, skip in (("fifo", "any"), ("srsf", "nobody"))}
+    )
 
 
 def difference(seed, policy):

@@ -14,8 +14,8 @@ AFTER = {
     "submitted": "waits", "started": "runs", "stopped": "waits", "moved": "runs", "resized": "runs", "failed": "waits",
     "finished": "gone", "given_up": "gone", "declined": "gone",
 }  # fmt: skip
-"""What a job does after an event; `demoted` changes nothing of that."""
-UNTOUCHED = ("demoted",)
+"""What a job does after an event; a change of its level changes nothing of that."""
+UNTOUCHED = ("demoted", "promoted")
 
 
 def log_frame(rows: Any) -> pd.DataFrame:

@@ -43,14 +43,26 @@ def run_events(
     terms, weight = _terms(semantics, policy, keys, placement), np.broadcast_to(np.float64(keys.weight), len(jobs.id))
     books = _books(jobs, cluster, policy, view, keys.value, weight, speed, fails)
     policy.check_known(first := keys.before_start(view.expected))
+    _check_promotes(jobs, keys)
     if policy.skip == "backfill" and not policy.preempts:
         policy.check_known(view.expected)
         books = _backfill(policy, terms, books, first)
-    elif policy.preempts and _has_history(semantics):
+    elif policy.preempts and (_has_history(semantics) or terms.promote < np.inf):
         books = _ranked(policy, terms._replace(by_submission=semantics.ties == "submission"), books, view)
     else:
         books = _by_key(policy, terms, books, view)
     return _outcome(jobs, cluster, books)
+
+
+def _check_promotes(jobs: Jobs, keys: Keys) -> None:
+    """A job must get somewhere before it leaves the first level, or jobs promoted in turn never end."""
+    if keys.promote == np.inf or not len(keys.limits):
+        return
+    for job in np.flatnonzero(jobs.overhead * jobs.gpus >= keys.limits[0])[:1]:
+        raise SettingsError(
+            f"job {jobs.id[job]} pays {jobs.overhead[job] * jobs.gpus[job]:g} accelerator-seconds at a start, and "
+            f"leaves the first level at {keys.limits[0]:g}: promoted over and over, it never ends; raise limits[0]"
+        )
 
 
 def _backfill(policy: Ordering, terms: ClockTerms, books: Books, keys: Floats) -> Books:
@@ -132,6 +144,7 @@ def _terms(semantics: EventTerms, policy: Ordering, keys: Keys, placement: str) 
         sticky=semantics.moves == "stays", skip=SKIPS[policy.skip], fit=FITS[placement],
         limits=keys.limits.astype(float),
         rank=np.arange(len(keys.limits) + 1.0) if keys.rank is None else keys.rank.astype(float),
+        promote=float(keys.promote),
     )  # fmt: skip
 
 

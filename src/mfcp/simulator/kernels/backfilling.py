@@ -37,7 +37,7 @@ def run(books: Books, terms: ClockTerms) -> int:
         FINISHED_ALL, or LOG_FULL: give a longer log, and call again.
     """
     while True:
-        new = advance(books, terms)
+        new = advance(books, terms, np.inf)
         if new < 0:
             return int(new)
         for position in range(new):

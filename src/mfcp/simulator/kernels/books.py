@@ -20,7 +20,7 @@ FIRST, BEST, FASTEST = 0, 1, 2  # which node of those with room
 JOB = np.dtype([
     ("submit", "f8"), ("duration", "f8"), ("overhead", "f8"), ("value", "f8"), ("weight", "f8"), ("more", "f8"),
     ("left", "f8"), ("executed", "f8"), ("since", "f8"), ("charge", "f8"), ("pace", "f8"), ("end", "f8"),
-    ("started", "f8"), ("finished", "f8"), ("lost", "f8"), ("key", "f8"), ("due", "f8"),
+    ("started", "f8"), ("finished", "f8"), ("lost", "f8"), ("key", "f8"), ("due", "f8"), ("forgiven", "f8"),
     ("gpus", "i4"), ("kind", "i4"), ("level", "i4"), ("attempt", "i4"), ("status", "i4"), ("stops", "i4"),
     ("cell", "i4"), ("mark", "i4"),
 ], align=True)  # fmt: skip
@@ -28,11 +28,12 @@ JOB = np.dtype([
 
 `submit`, `duration` (at speed 1), `overhead` and `gpus` are true of it; `value` and `weight` make its key (see
 `mfcp.simulator.policies.base.Keys`); `more` is what the policy believes it needs beyond its true duration, NaN if it
-does not know. `left` of the present attempt at speed 1; `executed` on accelerators, charges included; `since` when
-progress was last added; `charge` still to pass without progress; `pace` seconds for a second of progress; `end` of the
-attempt; `lost` accelerator-seconds of failed attempts; `key` as it was
-last computed; `due`, the believed end. `kind`: jobs of a kind ask for the same accelerators and run on the same types.
-`stops`, how often it was taken off; `cell`, the first of what it holds; `mark`, of the decision under way.
+does not know. `left` of the present attempt at speed 1; `executed` on accelerators, charges included, of which
+`forgiven` before it was promoted last; `since` when progress was last added, or the job stopped; `charge` still to pass
+without progress; `pace` seconds for a second of progress; `end` of the attempt; `lost` accelerator-seconds of failed
+attempts; `key` as it was last computed; `due`, the believed end. `kind`: jobs of a kind ask for
+the same accelerators and run on the same types. `stops`, how often it was taken off; `cell`, the first of what it
+holds; `mark`, of the decision under way.
 """
 _FRESH = np.zeros(1, JOB)
 _FRESH["cell"] = NONE
@@ -56,6 +57,7 @@ class ClockTerms(NamedTuple):
     Attributes:
         limits: (L,) accelerator-seconds of attained service at which a job changes its level.
         rank: (L + 1,) of each level.
+        promote: times the seconds that it has run since, after which a waiting job is promoted; infinite for never.
     """
 
     preempts: bool
@@ -71,6 +73,7 @@ class ClockTerms(NamedTuple):
     fit: int
     limits: Floats
     rank: Floats
+    promote: float
 
 
 class Books(NamedTuple):
@@ -112,10 +115,11 @@ HEAPED, ARRIVED, FREE_CELL, LISTED, QUEUED, LOGGED, EVENTS, HEAP_STEPS, LOOKS, C
 """Places of `counts`: jobs that run, that have arrived; the first unused cell; jobs of a list that is kept, that wait;
 rows of the log; and how much was done: events, steps in heaps, jobs that decisions looked at."""
 
-_NUMBERS: Any = np.arange(10)
-SUBMITTED, STARTED, STOPPED, MOVED, RESIZED, DEMOTED, FAILED, FINISHED, GIVEN_UP, DECLINED = _NUMBERS
+_NUMBERS: Any = np.arange(11)
+SUBMITTED, STARTED, STOPPED, MOVED, RESIZED, DEMOTED, FAILED, FINISHED, GIVEN_UP, DECLINED, PROMOTED = _NUMBERS
 EVENT_NAMES = (
     "submitted", "started", "stopped", "moved", "resized", "demoted", "failed", "finished", "given_up", "declined",
+    "promoted",
 )  # fmt: skip
 """All that a log can tell, by its number; `mfcp.simulator.log` says what each means for what a job holds."""
 

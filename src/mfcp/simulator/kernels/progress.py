@@ -43,10 +43,13 @@ GRID = 2.0**20  # of a second
 
 
 @inlined
-def advance(books: Books, terms: ClockTerms) -> int:
+def advance(books: Books, terms: ClockTerms, wake: float) -> int:
     """Go to the next instant: what ends, fails, is demoted or submitted then.
 
     What falls within some rounding errors of each other is one instant.
+
+    Args:
+        wake: when a waiting job is to be promoted, by the caller; infinite if none is.
 
     Returns:
         How many jobs are to be queued now, the first of `others`; or FINISHED_ALL; or LOG_FULL: nothing has happened
@@ -62,6 +65,7 @@ def advance(books: Books, terms: ClockTerms) -> int:
         now = books.times[0]
     if counts[ARRIVED] < len(jobs):
         now = min(now, jobs[counts[ARRIVED]].submit)
+    now = min(now, wake)
     if now == np.inf:
         return FINISHED_ALL
     slack = rounding(now)
@@ -173,7 +177,7 @@ def _demote(books: Books, terms: ClockTerms, job: int, forced: bool) -> None:
         forced: it was planned that the job leaves its level now, even if rounding left the service just short.
     """
     row, level = books.jobs[job], books.jobs[job].level
-    while level < len(terms.limits) and (forced or row.executed * row.gpus >= terms.limits[level]):
+    while level < len(terms.limits) and (forced or (row.executed - row.forgiven) * row.gpus >= terms.limits[level]):
         level += 1
         forced = False
     if level > row.level:
@@ -187,6 +191,7 @@ def _end(books: Books, job: int) -> bool:
     """The end of an attempt: the job is done, given up, or waits for the next; whether it waits."""
     row = books.jobs[job]
     row.executed += books.clock[0] - row.since
+    row.since = books.clock[0]
     attempt, attempts = row.attempt, books.fails.shape[1]
     if attempt >= attempts or books.fails[job, attempt] < 0:
         write(books, job, FINISHED)
@@ -264,5 +269,5 @@ def plan(books: Books, terms: ClockTerms, job: int) -> float:
         seconds = terms.limits[row.level] / row.gpus
         if terms.whole_limits:
             seconds = np.ceil(seconds)
-        return float(min(row.end, max((seconds - row.executed) + now, now)))
+        return float(min(row.end, max((seconds - (row.executed - row.forgiven)) + now, now)))
     return float(row.end)

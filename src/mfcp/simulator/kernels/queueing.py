@@ -49,7 +49,7 @@ def run(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
     """
     while True:
         if not given:
-            new = advance(books, terms)
+            new = advance(books, terms, np.inf)
             if new < 0:
                 return int(new)
             for position in range(new):

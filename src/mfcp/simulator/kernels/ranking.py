@@ -21,15 +21,28 @@ from mfcp.simulator.kernels.books import (
     NOBODY,
     NONE,
     OTHERS,
+    PROMOTED,
     QUEUED,
     RUNNING,
     SOME,
+    WAITING,
     YES,
     Books,
     ClockTerms,
 )
 from mfcp.simulator.kernels.heap import put
-from mfcp.simulator.kernels.progress import ASKS, advance, before, believed, move, plan, start, stop
+from mfcp.simulator.kernels.progress import (
+    ASKS,
+    advance,
+    before,
+    believed,
+    move,
+    plan,
+    rounding,
+    start,
+    stop,
+    write,
+)
 
 
 @uncounted
@@ -41,13 +54,16 @@ def run(books: Books, terms: ClockTerms, asks: bool) -> int:
     """
     while True:
         listed = books.counts[ARRIVED]
-        new = advance(books, terms)
+        wake = _next_promotion(books, terms)
+        new = advance(books, terms, wake)
         if new < 0:
             return int(new)
         books.counts[QUEUED] += new
         for job in range(listed, books.counts[ARRIVED]):  # one that has failed is still in the list
             books.lists[SOME, books.counts[LISTED]] = job
             books.counts[LISTED] += 1
+        if wake < np.inf:
+            _promote(books, terms)
         if asks:
             return ASKS
         decide(books, terms)
@@ -64,8 +80,37 @@ def decide(books: Books, terms: ClockTerms) -> None:
 
 
 @inlined
+def _next_promotion(books: Books, terms: ClockTerms) -> float:
+    """When the first of the waiting jobs has waited for as many times what it ran as the terms say."""
+    first = np.inf
+    if terms.promote < np.inf:
+        for position in range(books.counts[LISTED]):
+            first = min(first, _promotion(books, terms, books.lists[SOME, position]))
+    return first
+
+
+@inlined
+def _promotion(books: Books, terms: ClockTerms, job: int) -> float:
+    """When a job is to be promoted; infinite if it runs, or has not run since the last time."""
+    row = books.jobs[job]
+    ran = row.executed - row.forgiven
+    return float(row.since + terms.promote * ran if row.status == WAITING and ran > 0 else np.inf)
+
+
+@inlined
+def _promote(books: Books, terms: ClockTerms) -> None:
+    """Jobs that have waited long enough go to the first level, as if they had not run yet."""
+    for position in range(books.counts[LISTED]):
+        job = books.lists[SOME, position]
+        if _promotion(books, terms, job) <= books.clock[0] + rounding(books.clock[0]):
+            row = books.jobs[job]
+            row.forgiven, row.level, row.mark = row.executed, np.int32(0), NONE
+            write(books, job, PROMOTED)
+
+
+@inlined
 def _compact(books: Books, terms: ClockTerms) -> None:
-    """Only jobs that wait or run stay in the order; those just demoted go last where the terms say so."""
+    """Only jobs that wait or run stay in the order; those whose level has just changed go last if the terms say so."""
     kept, late = 0, 0
     for position in range(books.counts[LISTED]):
         job = books.lists[SOME, position]
@@ -115,12 +160,13 @@ def _choose(books: Books, terms: ClockTerms) -> None:
         job = books.lists[SOME, position]
         row = jobs[job]
         runs, node = row.status == RUNNING, books.cells[row.cell, 0] if row.cell != NONE else NONE
-        row.mark = 0
+        row.mark, stays = 0, False
         if not terms.sticky:
             forget(books, job)
             row.mark = row.gpus <= room and fit(books, job, terms.fit, NO) > 0
+            stays = row.cell != NONE and books.cells[row.cell, 0] == node
         elif runs and row.gpus <= room and open_up(books, job, np.int64(-1)):
-            row.mark = 1
+            row.mark, stays = 1, True
         else:
             if runs and row.gpus <= room:
                 open_up(books, job, np.int64(1))
@@ -128,7 +174,7 @@ def _choose(books: Books, terms: ClockTerms) -> None:
             row.mark = row.gpus <= room and fit(books, job, terms.fit, YES) > 0
         if row.mark:
             room -= row.gpus
-            if runs and books.cells[row.cell, 0] != node:
+            if runs and not stays:
                 move(books, terms, job)
             elif not runs:
                 books.lists[OTHERS, starting] = job

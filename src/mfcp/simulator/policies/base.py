@@ -99,12 +99,15 @@ class Keys:
         weight: (n,), or one for all.
         limits: (L,) accelerator-seconds, ascending.
         rank: (L + 1,) of each level; ascending if None.
+        promote: a job that has waited so many times the seconds it ran goes back to the first level; infinite if none
+            does.
     """
 
     value: Floats
     weight: Floats | float = 0.0
     limits: Floats = field(default_factory=lambda: np.empty(0))
     rank: Floats | None = None
+    promote: float = np.inf
 
     def before_start(self, expected: Floats) -> Floats:
         """(n,) of jobs of which nothing is done yet, from the seconds that they are believed to take."""

@@ -14,8 +14,7 @@ from mfcp.simulator.policies.base import Keys, Ordering, View
 class Las(Ordering):
     """Jobs by the service that they have had, in levels; preemptive.
 
-    It knows nothing of durations. Source: discretised two-dimensional LAS of Gu et al., "Tiresias", NSDI 2019, without
-    promotion.
+    It knows nothing of durations. Source: discretised two-dimensional LAS of Gu et al., "Tiresias", NSDI 2019.
     """
 
     name: ClassVar[str] = "las"
@@ -25,6 +24,11 @@ class Las(Ordering):
     within: Literal["submission", "entry"] = Field(
         "submission", description="order inside a level; by entry, under semantics that keep the order of equal keys"
     )
+
+    promote: float | None = Field(
+        None, gt=0, description="a job that has waited so many times as long as it ran goes back to the first level, as"
+        " if it had not run; none does by default",
+    )  # fmt: skip
 
     @field_validator("limits")
     @classmethod
@@ -36,4 +40,4 @@ class Las(Ordering):
     def keys(self, view: View) -> Keys:
         """By level, then as `within` says."""
         value = view.submit if self.within == "submission" else np.zeros(len(view.submit))
-        return Keys(value, limits=np.array(self.limits))
+        return Keys(value, limits=np.array(self.limits), promote=self.promote or np.inf)
