@@ -54,7 +54,7 @@ faults: $(VENV)/.ready ## commands that write, killed at every operation on a fi
 lint: $(VENV)/.ready ## ruff and mypy
 	@ruff check .
 	@ruff format --check .
-	@mypy
+	@mypy -n auto
 
 bench: $(VENV)/.ready ## run every benchmark; peers that are not installed are skipped with a reason
 	@failed=; for program in benchmarks/*.py; do \

@@ -52,19 +52,23 @@ def ask(prefect: Prefect, what: str, **body: Any) -> Any:
         return json.load(reply)
 
 
-def run(prefect: Prefect, home: Path, flow: str, name: str, call: str = "") -> tuple[dict[str, Any], Any]:
-    """A flow in a process of its own: its run as the server knows it, and what it returned."""
-    code = (
-        f"import json; from flows.{flow} import {flow}\n"
-        f"print('returned', json.dumps({flow}.with_options(flow_run_name={name!r})({call})))"
+def run(prefect: Prefect, home: Path, *calls: tuple[str, str, str]) -> list[tuple[dict[str, Any], Any]]:
+    """Flows (name, name of its run, arguments), one after another in a process: each run as the server knows it, and
+    what it returned.
+    """
+    code = "import json\n" + "".join(
+        f"from flows.{flow} import {flow}\n"
+        f"print('returned', json.dumps({flow}.with_options(flow_run_name={name!r})({arguments})))\n"
+        for flow, name, arguments in calls
     )
     environment = service.environment(prefect.home, prefect.port) | {"MFCP_HOME": str(home)}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    (found,) = ask(prefect, "flow_runs", flow_runs={"name": {"any_": [name]}})
-    return found, json.loads(done.stdout.rpartition("returned")[2])
+    returned = [json.loads(text.partition("\n")[0]) for text in done.stdout.split("returned ")[1:]]
+    found = [ask(prefect, "flow_runs", flow_runs={"name": {"any_": [name]}}) for _, name, _ in calls]
+    return [(own[0], value) for own, value in zip(found, returned, strict=True)]
 
 
 def events(prefect: Prefect, name: str) -> list[dict[str, Any]]:
@@ -75,13 +79,13 @@ def test_a_round_a_promotion_and_a_damaged_champion(prefect: Prefect, home: Path
     store = Store(f"sqlite:///{home}/platform.db")
     first, second = list(store.models()["version"])
 
-    found, report = run(prefect, home, "match", "round 1")
+    ((found, report),) = run(prefect, home, ("match", "round 1", ""))
     assert found["state"]["type"] == "COMPLETED"
     assert (report["tasks"], report["version"], report["waiting"]) == (12, first, 0)
     assert len(store.assignments()) == 12
     assert not (home / "mlruns").exists()  # too few to send yet
 
-    found, verdict = run(prefect, home, "promote", "promotion 1")
+    ((found, verdict),) = run(prefect, home, ("promote", "promotion 1", ""))
     assert found["state"]["type"] == "COMPLETED"
     assert verdict["promote"], verdict["why"]
     assert Models(home, store).current() == second
@@ -92,21 +96,20 @@ def test_a_round_a_promotion_and_a_damaged_champion(prefect: Prefect, home: Path
 
     (home / "models" / second / "model.safetensors").write_bytes(b"rot")
     store.submit(small_log(3, seed=10, start=3000))
-    found, report = run(prefect, home, "match", "round 2", "deliver_from=1")
+    last = ("match", "round 2", "deliver_from=1"), ("match", "round 3", ""), ("promote", "promotion 2", "")
+    (found, report), (_, idle), (_, verdict) = run(prefect, home, *last)
     assert found["state"]["type"] == "COMPLETED"
     assert (report["tasks"], report["version"]) == (3, first)
     until(lambda: events(prefect, "mfcp.model-refused"), "the refusal is an event")
     assert events(prefect, "mfcp.model-refused")[0]["resource"]["prefect.resource.id"] == f"mfcp.release.{second}"
     assert store.counts()["outbox"] == 0
 
-    _, report = run(prefect, home, "match", "round 3")
-    assert report["status"] == "idle"
-    _, verdict = run(prefect, home, "promote", "promotion 2")
+    assert idle["status"] == "idle"
     assert verdict["why"] == "no challenger"
 
 
 def test_a_folder_without_a_platform_is_a_failed_run_that_says_so(prefect: Prefect, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no platform here; make it with `make platform`"):
-        run(prefect, tmp_path / "nowhere", "match", "nowhere")
+        run(prefect, tmp_path / "nowhere", ("match", "nowhere", ""))
     (found,) = ask(prefect, "flow_runs", flow_runs={"name": {"any_": ["nowhere"]}})
     assert found["state"]["type"] == "FAILED"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import loop, own_clusters, workspace
+from flows import loop, own_clusters, workspace, zoo_tasks
 from flows.slurm import OwnSlurm, missing
 from flows.zoo_tasks import draw
 from mfcp.errors import MfcpError, SettingsError
@@ -34,8 +34,17 @@ def test_without_slurm_the_word_is_what_to_install(tmp_path, monkeypatch):
         OwnSlurm(tmp_path, own_clusters.OWN)
 
 
+@pytest.fixture
+def few_models(monkeypatch):
+    """Of two families only: to count the models of all of them takes a while."""
+    monkeypatch.setattr(zoo_tasks, "FAMILIES", ("mobilenet_v2", "distilbert"))
+    zoo_tasks.small_models.cache_clear()
+    yield
+    zoo_tasks.small_models.cache_clear()
+
+
 @pytest.mark.slurm
-def test_its_sections_are_settings_and_its_tasks_have_commands(slurm, tmp_path):
+def test_its_sections_are_settings_and_its_tasks_have_commands(slurm, few_models):
     section = PlatformSettings.model_validate(own_clusters.sections(slurm)["platform"])
     assert set(section.clusters) == {"alpha", "beta"}
     tables = draw(range(3))

@@ -58,8 +58,12 @@ class Border:
 
 
 def _restructured(rng: random.Random, name: str, content: bytes) -> bytes:
-    loaded = yaml.safe_load(content) if name.endswith(".yaml") else json.loads(content)
-    return text_of(restructured(rng, loaded))
+    return text_of(restructured(rng, _loaded(content) if name.endswith(".yaml") else json.loads(content)))
+
+
+@cache
+def _loaded(content: bytes) -> Any:
+    return yaml.safe_load(content)
 
 
 def _lines(rng: random.Random, content: bytes) -> bytes:

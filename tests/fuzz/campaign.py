@@ -71,11 +71,20 @@ def main() -> int:
 
 
 def campaign(
-    cases: int, seed: int = 0, workers: int | None = 1, only: str | None = None, found: Path | None = None
+    cases: int,
+    seed: int = 0,
+    workers: int | None = 1,
+    only: str | None = None,
+    found: Path | None = None,
+    known: dict[str, Border] | None = None,
 ) -> dict[str, Tally]:
-    """Border → what became of its share of `cases`; the same seed tries the same inputs."""
+    """Border → what became of its share of `cases`; the same seed tries the same inputs.
+
+    Args:
+        known: the borders, where they have been made.
+    """
     with tempfile.TemporaryDirectory(prefix="mfcp-fuzz-") as scratch:
-        known = borders(Path(scratch))
+        known = known or borders(Path(scratch))
         chosen = {name: own for name, own in known.items() if only in (None, name)}
         total = sum(own.share for own in chosen.values())
         work = [

@@ -42,11 +42,25 @@ def run_all(content):
     report.run(settings)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder in which the pipeline has run once, its settings, and digests of what it has left."""
+    root, content = tmp_path_factory.mktemp("pipeline"), small()
+    with pytest.MonkeyPatch.context() as patch:
+        inside(patch, root)
+        run_all(content)
+    return root, content, digests(root)
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    return tmp_path
+def pipeline(made, monkeypatch):
+    inside(monkeypatch, made[0])
+    return made
+
+
+def inside(patch, root):
+    patch.chdir(root)
+    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root}/mlflow.db")
 
 
 def digests(folder):
@@ -57,30 +71,14 @@ def digests(folder):
     }
 
 
-def an_error_in_one_setting_ends_the_others(folder, content):
-    from mfcp.stages import finetune
-
-    before = digests(folder)
-    endless = content | {"finetune": content["finetune"] | {"steps": 30_000}}  # minutes, were the other waited for
-    damaged = folder / "data/models/pretrain/B.safetensors"
-    whole = damaged.read_bytes()
-    damaged.unlink()
-    with pytest.raises(DataError, match=r"B\.safetensors"):
-        finetune.run(Settings(endless), "mfcp_ad")
-    damaged.write_bytes(whole)
-    assert digests(folder) == before
-
-
-def test_the_pipeline_end_to_end_twice(folder, capsys):
-    content = small()
-    run_all(content)
-    first = digests(folder)
+@pytest.mark.xdist_group("pipeline")
+def test_the_pipeline_end_to_end_twice(pipeline, capsys):
+    folder, content, first = pipeline
     summary = json.loads((folder / "data/reports/metrics.json").read_text())
     assert set(summary) == {"A", "B", "pooled"}
     assert set(summary["A"]) == set(content["methods"])
     assert summary["A"]["mfcp_ad"]["penalised_excess"]["n"] == 2
     assert "| tsm_log_bayes |" in (folder / "data/reports/comparison.md").read_text()
-    assert "report.html" in capsys.readouterr().out
     for name in (
         "metrics.png",
         "ratios.png",
@@ -96,8 +94,8 @@ def test_the_pipeline_end_to_end_twice(folder, capsys):
         for module in ("emulator.zoo", "study.featurize", "stages.pretrain"):
             patch.setattr(f"mfcp.{module}._MANY", 0)
         run_all(content)
+    assert "report.html" in capsys.readouterr().out
     assert digests(folder) == first
-    an_error_in_one_setting_ends_the_others(folder, content)
 
     from mlflow import MlflowClient
 
@@ -116,6 +114,39 @@ def test_the_pipeline_end_to_end_twice(folder, capsys):
     assert parent.data.metrics["penalised_excess.mean"] == pytest.approx(expected)
 
 
+@pytest.mark.xdist_group("pipeline")
+def test_an_error_in_one_setting_ends_the_others(pipeline):
+    from mfcp.stages import finetune
+
+    folder, content, first = pipeline
+    endless = content | {"finetune": content["finetune"] | {"steps": 30_000}}  # minutes, were the other waited for
+    damaged = folder / "data/models/pretrain/B.safetensors"
+    whole = damaged.read_bytes()
+    damaged.unlink()
+    with pytest.raises(DataError, match=r"B\.safetensors"):
+        finetune.run(Settings(endless), "mfcp_ad")
+    damaged.write_bytes(whole)
+    assert digests(folder) == first
+
+
+@pytest.mark.xdist_group("pipeline")
+def test_a_tracking_store_that_is_down_costs_the_tracking_only(pipeline, capsys):
+    from mfcp.stages import evaluate
+
+    folder, content, _ = pipeline
+    (folder / "mlflow.db").write_text("this is no database")
+    (folder / "data/reports/metrics.json").unlink()
+    evaluate.run(Settings(content))
+    assert (folder / "data/reports/metrics.json").is_file()
+    assert "not in MLflow" in capsys.readouterr().err
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    inside(monkeypatch, tmp_path)
+    return tmp_path
+
+
 def test_a_method_that_params_lack_is_named(folder):
     from mfcp.stages import finetune
 
@@ -128,17 +159,3 @@ def test_a_stage_without_its_input_says_which_stage_makes_it(folder):
 
     with pytest.raises(DataError, match=r"data/features.*no such file"):
         pretrain.run(Settings(small()))
-
-
-def test_a_tracking_store_that_is_down_costs_the_tracking_only(folder, monkeypatch, capsys):
-    from mfcp.stages import evaluate, featurize, finetune, ingest, pretrain, validate
-
-    content = small(methods={"tsm": {"kind": "two_stage", "loss": "time"}})
-    settings = Settings(content)
-    for stage in (ingest, validate, featurize, pretrain):
-        stage.run(settings)
-    finetune.run(settings, "tsm")
-    (folder / "mlflow.db").write_text("this is no database")
-    evaluate.run(settings)
-    assert (folder / "data/reports/metrics.json").is_file()
-    assert "not in MLflow" in capsys.readouterr().err
