@@ -17,6 +17,7 @@ from mfcp.simulator.semantics import PRESETS, preset
 from mfcp.simulator.simulation import import_policies, simulate
 
 import_policies()
+COLUMNS = ("started", "finished", "executed", "held", "lost", "stops", "record")
 COMPILED = sorted(name for name, member in Policy.members.items() if issubclass(member, Ordering) and not member.asks)
 
 
@@ -106,6 +107,22 @@ def test_jobs_run_at_the_speed_of_their_type_and_only_where_they_can():
     speed = np.array([[1.0, 4.0], [1.0, 0.0]])
     outcome = simulate(jobs, Cluster.parse("slow:1,fast:1"), Policy.build("fifo"), speed=speed, placement="fastest")
     assert outcome.finished.tolist() == [2.5, 10]
+
+
+def test_runs_share_memory_and_nothing_else():
+    """Rows of jobs are kept for the next run: an earlier outcome stays, and a later one does not depend on it."""
+    rng, cluster = np.random.default_rng(0), Cluster.parse("4,2")
+    sizes = (30, 5, 0, 60, 1, 30)
+    cases = [Jobs.simple(np.sort(rng.uniform(0, 50, n)), rng.integers(1, 5, n), rng.uniform(1, 20, n)) for n in sizes]
+    for name in ("fifo", "las", "easy", "srtf"):
+        policy = Policy.build(name)
+        before = [simulate(jobs, cluster, policy) for jobs in cases]
+        told = [[getattr(outcome, column).copy() for column in COLUMNS] for outcome in before]
+        for jobs, outcome, columns in reversed(list(zip(cases, before, told, strict=True))):
+            again = simulate(jobs, cluster, policy)
+            for column, values in zip(COLUMNS, columns, strict=True):
+                np.testing.assert_array_equal(getattr(outcome, column), values)
+                np.testing.assert_array_equal(getattr(again, column), values)
 
 
 def test_a_long_log_grows():

@@ -23,7 +23,7 @@ from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
 from mfcp.simulator.semantics import EventTerms
 
 SKIPS = {"any": columns.ANY, "nobody": columns.NOBODY, "backfill": columns.BACKFILL}
-LOG_ROWS = 8  # a job, to begin with: three of most; what is small enough stays with the process for its next run
+LOG_ROWS = 8  # a job, to begin with: three of most
 FITS = {"first": columns.FIRST, "best": columns.BEST, "fastest": columns.FASTEST}
 
 
@@ -124,11 +124,11 @@ def _books(
     jobs: Jobs, cluster: Cluster, policy: Ordering, view: View, value: Floats, weight: Floats, speed: Floats,
     fails: Floats,
 ) -> Books:  # fmt: skip
-    rows = columns.fresh_jobs(len(jobs.id))
-    for name in ("submit", "duration", "overhead", "gpus"):
+    rows, duration = columns.fresh_jobs(len(jobs.id)), jobs.duration
+    for name in ("submit", "overhead", "gpus"):
         rows[name] = getattr(jobs, name)
-    rows["value"], rows["weight"], rows["more"] = value, weight, view.expected - jobs.duration
-    left = np.where(fails >= 0, fails * jobs.duration[:, None], -1.0)
+    rows["duration"], rows["value"], rows["weight"], rows["more"] = duration, value, weight, view.expected - duration
+    left = np.where(fails >= 0, fails * duration[:, None], -1.0)
     return fresh_books(
         rows, cluster.size, cluster.type, np.ascontiguousarray(speed, float), left, LOG_ROWS * len(rows) + 64,
         by_demand=policy.skip != "nobody", preempts=policy.preempts,
@@ -150,9 +150,9 @@ def _terms(semantics: EventTerms, policy: Ordering, keys: Keys, placement: str) 
 
 def _outcome(jobs: Jobs, cluster: Cluster, books: Books) -> Outcome:
     rows, counts = books.jobs, books.counts
-    own = {name: rows[name].copy() for name in ("started", "finished", "executed", "lost")}
+    stops, own = rows["stops"].astype(np.int64), columns.results(rows)
     return Outcome(
-        jobs, cluster, **own, held=own["executed"] * jobs.gpus, stops=rows["stops"].astype(np.int64),
+        jobs, cluster, **own, held=own["executed"] * jobs.gpus, stops=stops,
         record=books.log[: counts[columns.LOGGED]],
         work={name: int(counts[getattr(columns, name.upper())]) for name in ("events", "heap_steps", "looks")},
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +18,11 @@ NO: Any = np.bool_(False)
 ANY, NOBODY, BACKFILL = 0, 1, 2  # which jobs may pass one that does not fit
 FIRST, BEST, FASTEST = 0, 1, 2  # which node of those with room
 
+RESULTS = ("started", "finished", "executed", "lost")  # beside each other, to be read at once
 JOB = np.dtype([
     ("submit", "f8"), ("duration", "f8"), ("overhead", "f8"), ("value", "f8"), ("weight", "f8"), ("more", "f8"),
-    ("left", "f8"), ("executed", "f8"), ("since", "f8"), ("charge", "f8"), ("pace", "f8"), ("end", "f8"),
-    ("started", "f8"), ("finished", "f8"), ("lost", "f8"), ("key", "f8"), ("due", "f8"), ("forgiven", "f8"),
+    ("left", "f8"), ("since", "f8"), ("charge", "f8"), ("pace", "f8"), ("end", "f8"), ("key", "f8"), ("due", "f8"),
+    ("forgiven", "f8"), *((name, "f8") for name in RESULTS),
     ("gpus", "i4"), ("kind", "i4"), ("level", "i4"), ("attempt", "i4"), ("status", "i4"), ("stops", "i4"),
     ("cell", "i4"), ("mark", "i4"),
 ], align=True)  # fmt: skip
@@ -38,6 +40,9 @@ holds; `mark`, of the decision under way.
 _FRESH = np.zeros(1, JOB)
 _FRESH["cell"] = NONE
 _FRESH["end"] = _FRESH["started"] = _FRESH["finished"] = np.nan
+_BYTES = np.dtype((np.void, JOB.itemsize))  # field by field, copies take twenty times as long
+_KEPT = 32 << 20  # bytes; one that is larger goes back at once
+_kept: list[Any] = []  # of the last run: a page of memory that is new to the process costs more than a run does there
 NODE = np.dtype([("size", "i4"), ("type", "i4"), ("free", "i4"), ("open", "i4")], align=True)
 """Accelerators of a node: all, free now, and free or held by a job that has not kept its place yet in this decision."""
 KIND = np.dtype([
@@ -126,7 +131,21 @@ EVENT_NAMES = (
 
 def fresh_jobs(n: int) -> Any:
     """(n,) `JOB` of which nothing is known and nothing has happened."""
-    return np.repeat(_FRESH, n)
+    rows = np.empty(0, JOB)
+    with suppress(IndexError):
+        rows = _kept.pop()
+    rows = rows[:n] if len(rows) >= n else np.empty(n, JOB)
+    rows.view(_BYTES)[:] = _FRESH.view(_BYTES)
+    return rows
+
+
+def results(jobs: Any) -> dict[str, Floats]:
+    """(n,) each of `RESULTS`, of jobs that are not used any more: their memory is kept for those of the next run."""
+    numbers, first = jobs.view(np.float64).reshape(len(jobs), JOB.itemsize // 8), (JOB.names or ()).index(RESULTS[0])
+    block = numbers[:, first : first + len(RESULTS)].copy()
+    if jobs.nbytes <= _KEPT and not _kept:
+        _kept.append(jobs)
+    return {name: block[:, k] for k, name in enumerate(RESULTS)}
 
 
 def fresh_books(

@@ -31,7 +31,6 @@ class View:
         expected: (n,) seconds that a job is believed to take; NaN where unknown.
         deadline: (n,) absolute seconds.
         cluster: where they run.
-        history: accelerator-seconds of earlier jobs, for policies that need their distribution.
         iterations: (n,) that the jobs are to do, as their users say.
     """
 
@@ -40,15 +39,17 @@ class View:
     expected: Floats
     deadline: Floats
     cluster: Cluster
-    history: Floats
     iterations: Floats
 
     @staticmethod
-    def of(jobs: Jobs, cluster: Cluster, expected: Floats, history: Floats | None = None) -> View:
-        """Of jobs with these expected durations; `history` is the expected service of the jobs themselves if None."""
-        if history is None:
-            history = (expected * jobs.gpus)[~np.isnan(expected)]
-        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, history, jobs.iterations)
+    def of(jobs: Jobs, cluster: Cluster, expected: Floats) -> View:
+        """Of jobs with these expected durations."""
+        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, jobs.iterations)
+
+    @property
+    def history(self) -> Floats:
+        """Accelerator-seconds of jobs, as expected of these themselves, for policies that need their distribution."""
+        return (self.expected * self.gpus)[~np.isnan(self.expected)]
 
 
 class Policy(Registered):
