@@ -117,7 +117,7 @@ $(VENV)/.locked: requirements.lock torch.lock
 	@echo "set-up: installing $$(cat requirements.lock torch.lock | grep -c ==) packages from requirements.lock and torch.lock (minutes the first time)"
 	@touch $(VENV)/.unfinished
 	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
-	@PYTHONPATH=src $(VENV)/bin/python -m mfcp.matching >/dev/null 2>&1 &  # goes on beside what follows
+	@for kernels in matching simulator; do PYTHONPATH=src $(VENV)/bin/python -m mfcp.$$kernels; done >/dev/null 2>&1 &  # beside what follows
 	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --requirement torch.lock
 	@rm $(VENV)/.unfinished
 	@touch $@

@@ -16,7 +16,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -149,15 +148,6 @@ def misled(tables: Tables) -> Tables:
     names = sorted(tables["clusters"]["cluster_id"])
     swap = dict(zip(names, [*names[1:], names[0]], strict=True))
     return {**tables, "runs": tables["runs"].assign(cluster_id=tables["runs"]["cluster_id"].map(swap))}
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nothing listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((service.HOST, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 @contextlib.contextmanager
@@ -609,7 +599,7 @@ def inject(
     history = World(settings(home).section("platform").simulator, home / "simulator").history()
     for tables in (misled(history), history):
         first_champion(home, tables)
-    port, mlflow_port = free_ports(2)
+    port, mlflow_port = service.free_ports(2)
     with loop.platform(checkout, home, port, mlflow_port, say) as (parts, _):
         suite = Suite(home, parts, port)
         suite.until_s = time.monotonic() + 60 * minutes

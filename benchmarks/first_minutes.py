@@ -32,11 +32,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from faults import free_ports
 from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from flows.service import free_ports  # noqa: E402
+
 PARTS = ("pipeline", "calls", "platform")
 GOALS = {  # seconds; of the pipeline also processor seconds
     "make run": 150, "match, first": 10, "simulate, first": 10, "solve, first": 10, "serve, first": 8,

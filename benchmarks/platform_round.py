@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-import socket
 import statistics
 import subprocess
 import sys
@@ -146,7 +145,7 @@ def overhead() -> int:
     plain = [sys.executable, "-m", "dvc", "repro", "--quiet"]
     flow = [sys.executable, "-m", "flows.pipeline"]
     with tempfile.TemporaryDirectory() as folder:
-        home, port = Path(folder), free_port()
+        home, port = Path(folder), service.free_ports(1)[0]
         with service.server(home, port):
             environment = service.environment(home, port)
             spent = {name: [cpu(command, root, environment) for _ in range(ROUNDS)] for name, command in
@@ -166,13 +165,6 @@ def cpu(command: list[str], root: Path, environment: dict[str, str]) -> float:
     subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

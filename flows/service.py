@@ -70,6 +70,15 @@ def require_free(port: int, variable: str) -> None:
             ) from None
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nothing listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind((HOST, 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
 def port_of(variable: str) -> int:
     """The port that a variable of the environment names, or the usual one of its server.
 

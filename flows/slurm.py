@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from flows import service
 from mfcp.border.json_text import read_json
 from mfcp.errors import MfcpError
 from mfcp.files import write_json
@@ -270,11 +271,7 @@ class OwnSlurm:
 
     def _free_ports(self) -> dict[str, int]:
         names = ["mariadbd", "slurmdbd", *(f"slurmctld-{name}" for name in self.clusters), *self.nodes()]
-        with contextlib.ExitStack() as stack:
-            sockets = {name: stack.enter_context(socket.socket()) for name in names}
-            for one in sockets.values():
-                one.bind(("127.0.0.1", 0))
-            return {name: one.getsockname()[1] for name, one in sockets.items()}
+        return dict(zip(names, service.free_ports(len(names)), strict=True))
 
     def _spawn(self, name: str) -> None:
         kind, _, which = name.partition("-")

@@ -56,6 +56,7 @@ LAYERS = {
         {"course"},
         {"clocks", "comparing", "explaining"},
         {"simulation", "timeline"},
+        {"__main__"},
     ),
     "mfcp.platform": (
         {"state"},

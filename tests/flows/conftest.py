@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,8 +38,6 @@ def toy(tmp_path: Path) -> Path:
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     """A Prefect server of the tests' own, on a free port of this machine."""
     home = tmp_path_factory.mktemp("prefect")
-    with socket.socket() as free:
-        free.bind((service.HOST, 0))
-        port = free.getsockname()[1]
+    (port,) = service.free_ports(1)
     with service.server(home, port) as api:
         yield Prefect(home, port, api)

@@ -13,8 +13,9 @@ from unittest import mock
 
 import pytest
 
-from benchmarks.faults import SIMULATOR, Suite, account, first_champion, free_ports, misled, small_platform
+from benchmarks.faults import SIMULATOR, Suite, account, first_champion, misled, small_platform
 from flows import loop
+from flows.service import free_ports
 from mfcp.data.log.tables import read_tables
 from mfcp.platform.releases.models import Models
 from mfcp.platform.simulation.world import World

@@ -19,8 +19,9 @@ import httpx
 import pytest
 from running import until
 
-from benchmarks.faults import free_ports, small_platform
+from benchmarks.faults import small_platform
 from flows import guard, loop, workspace
+from flows.service import free_ports
 
 UNITS = Path(__file__).parents[2] / "docs/how-to/units"
 SERVICES = ("prefect", "mlflow", "worker", "matcher", "serve", "ui")

@@ -12,7 +12,6 @@ from mfcp.profiling.isolation import Isolation
 def test_what_forks_has_one_thread():
     with Isolation() as isolation:
         told = isolation.run("places", {"device": "cpu"}, timeout=100).result
-        server = isolation.server_pid
-        assert server is not None
-        assert len(os.listdir(f"/proc/{server}/task")) == 1
+        assert isolation._server is not None
+        assert len(os.listdir(f"/proc/{isolation._server.pid}/task")) == 1
     assert [place["device"] for place in told] == ["cpu"]

@@ -60,11 +60,6 @@ class Isolation:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    @property
-    def server_pid(self) -> int | None:
-        """Process of the server; None outside the context."""
-        return None if self._server is None else self._server.pid
-
     def run(self, job: str, arguments: dict[str, Any], *, timeout: float, memory: int | None = None) -> Outcome:
         """Run a function of `mfcp.profiling.work.JOBS`.
 

@@ -54,6 +54,13 @@ def test_json_is_one_object_with_what_the_tables_say(trace, tmp_path, capsys):
     assert call(*how, "--policy", "fifo", "--json", "--explain", "j1") == 2
 
 
+def test_policies_given_one_by_one_are_all_run(trace, capsys):
+    how = ("--trace", trace, "--cluster", "2x4", "--json", "--policy", "fifo")
+    assert call(*how, "--policy", "las:promote=2,srsf") == 0
+    assert list(json.loads(capsys.readouterr().out)["policies"]) == ["fifo", "las:promote=2", "srsf"]
+    assert call(*how, "--policy", "fifo") == 2
+
+
 def test_names_of_policies_stand_in_a_narrow_table(trace, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert call("--trace", trace, "--cluster", "8", "--policy", "fifo,las:limits=[600,3600]") == 0

@@ -4,7 +4,7 @@ import pytest
 from graphs_by_hand import BLOCK, join, tables
 
 from mfcp.errors import DataError
-from mfcp.tasks.features.descriptors import TaskFeatures, build_features, describe_tasks, summarise
+from mfcp.tasks.features.descriptors import TaskFeatures, describe_tasks, summarise
 from mfcp.tasks.features.encoder import Encoder
 from mfcp.tasks.graphs.operator_graphs import build_graphs
 
@@ -91,7 +91,8 @@ def test_features_join_descriptors_and_vectors():
     nodes, edges = join(BLOCK, tables(["mm", "mm"], [(0, 1)], "h", flops=5e9))
     log = {"tasks": TASKS, "nodes": nodes, "edges": edges}
     encoder = Encoder.build("gnn", steps=3, size=4)
-    names, Z = build_features(log, np.array(["t2", "t0", "t1"]), np.array([True, True, False]), encoder, 0)
+    encoded = TaskFeatures.of(log, np.array(["t2", "t0", "t1"])).encode(np.array([True, True, False]), encoder, 0)
+    names, Z = encoded.names, encoded.Z
     assert names[-4:] == ("z0", "z1", "z2", "z3")
     assert Z.shape == (3, len(names))
     assert Z[:, names.index("log_param_count")] == pytest.approx(np.log([3e6, 1e6, 2e6]))
@@ -100,7 +101,7 @@ def test_features_join_descriptors_and_vectors():
 
 
 def test_a_log_without_graphs_has_descriptors_only_and_an_unknown_task_is_an_error():
-    names, _ = build_features({"tasks": TASKS}, np.array(["t0", "t2"]), np.ones(2, bool), Encoder.build("gnn"), 0)
-    assert "z0" not in names
+    bare = TaskFeatures.of({"tasks": TASKS}, np.array(["t0", "t2"]))
+    assert "z0" not in bare.encode(np.ones(2, bool), Encoder.build("gnn"), 0).names
     with pytest.raises(DataError, match="no task_id 't9'"):
         TaskFeatures.of({"tasks": TASKS}, np.array(["t0", "t9"]))

@@ -44,7 +44,9 @@ def add_parser(commands: Any) -> None:
     simulate.add_argument(
         "--cluster", required=True, metavar="C", help="64, 8x8 or v100:9x4,k80:36, or a table of nodes"
     )
-    simulate.add_argument("--policy", metavar="P,Q,…", help="see docs/simulator.md; not needed with --check")
+    simulate.add_argument(
+        "--policy", action="append", metavar="P,Q,…", help="see docs/simulator.md; not needed with --check"
+    )
     simulate.add_argument("--columns", metavar="ROLE=NAME,…", help="columns of the trace, as submit=when,gpus=n")
     simulate.add_argument(
         "--belief", default="oracle", metavar="B",
@@ -97,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json and (options.explain or options.loads or options.seeds):
         raise SettingsError("--json: tells metrics, --compare and --check; of a sweep, --out has a table, sweep.csv")
     load_members(options)
-    policies = dict(_policies(options.policy or ""))
+    policies = dict(_policies(",".join(options.policy or [])))
     if options.out:
         output_folder(options.out)
     with aside(options):

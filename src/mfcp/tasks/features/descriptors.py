@@ -252,15 +252,3 @@ def log_samples(samples: Floats) -> Floats:
     """(n,) the feature `LOG_SAMPLES`: logarithm of the samples that each task processes, nan where it does not say."""
     work: Floats = np.log(np.where(samples > 0, samples, np.nan))
     return work
-
-
-def build_features(
-    tables: dict[str, pd.DataFrame],
-    task_ids: Texts,
-    train_mask: Bools,
-    encoder: Encoder,
-    seed: int,
-) -> tuple[tuple[str, ...], Floats]:
-    """Names (d,) and matrix Z (n, d) of the named tasks; for several splits make `TaskFeatures` once instead."""
-    encoded = TaskFeatures.of(tables, task_ids).encode(train_mask, encoder, seed)
-    return encoded.names, encoded.Z

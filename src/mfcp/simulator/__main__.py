@@ -1,0 +1,24 @@
+"""`python -m mfcp.simulator`: compile every kernel of the simulator for this machine, where that is not done yet."""
+
+from __future__ import annotations
+
+from mfcp.environment import same_instructions
+
+same_instructions()  # what the commands use
+
+import numpy as np  # noqa: E402
+
+from mfcp.simulator.cluster import Cluster  # noqa: E402
+from mfcp.simulator.jobs import Jobs  # noqa: E402
+from mfcp.simulator.policies.base import Ordering, Policy  # noqa: E402
+from mfcp.simulator.semantics import PRESETS  # noqa: E402
+from mfcp.simulator.simulation import import_policies, simulate  # noqa: E402
+
+if __name__ == "__main__":
+    import_policies()
+    jobs = Jobs.simple(np.zeros(2), np.ones(2, np.int64), np.ones(2), deadline=np.ones(2))
+    orderings = [member() for member in Policy.members.values() if issubclass(member, Ordering)]
+    for policy in orderings:
+        simulate(jobs, Cluster.parse("1"), policy)
+    simulate(jobs, Cluster.parse("1"), Policy.build("las"), semantics=PRESETS["muri"])
+    simulate(jobs, Cluster.parse("1"), Policy.build("fifo"), placement="fgd")
