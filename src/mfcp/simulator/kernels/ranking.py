@@ -104,13 +104,13 @@ def _promote(books: Books, terms: ClockTerms) -> None:
         job = books.lists[SOME, position]
         if _promotion(books, terms, job) <= books.clock[0] + rounding(books.clock[0]):
             row = books.jobs[job]
-            row.forgiven, row.level, row.mark = row.executed, np.int32(0), NONE
+            row.forgiven, row.level = row.executed, np.int32(0)
             write(books, job, PROMOTED)
 
 
 @inlined
 def _compact(books: Books, terms: ClockTerms) -> None:
-    """Only jobs that wait or run stay in the order; those whose level has just changed go last if the terms say so."""
+    """Only jobs that wait or run stay in the order; those just demoted go last where the terms say so."""
     kept, late = 0, 0
     for position in range(books.counts[LISTED]):
         job = books.lists[SOME, position]
