@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -53,8 +55,10 @@ EXTRAS = {
 
 def guarded(action: Callable[[], Any]) -> int:
     """Exit code of an action; errors meant for people become one line on standard error."""
+    interrupts = _Interrupts()
     try:
-        action()
+        with interrupts:
+            action()
     except MfcpError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -64,10 +68,48 @@ def guarded(action: Callable[[], Any]) -> int:
             raise
         print(f"error: this needs {package}: pip install 'mfcp[{EXTRAS[package]}]'", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("interrupted: earlier results are unchanged; run again to go on", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader of standard output went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt) and (isinstance(error, SystemExit) or not interrupts.came):
+            raise
+        print("interrupted: earlier results are unchanged; run again to go on", file=sys.stderr)
+        return 130
     return 0
+
+
+class _Interrupts:
+    """Whether Ctrl-C `came`, and that it is not lost: where it falls into a call from compiled code, Python prints a
+    traceback and goes on, or libraries make other errors of it.
+    """
+
+    def __init__(self) -> None:
+        self.came, self._hook = False, sys.unraisablehook
+        self._again: threading.Timer | None = None
+
+    def __enter__(self) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._note)
+            sys.unraisablehook = self._lost
+
+    def __exit__(self, *_: object) -> None:
+        if self._again is not None:
+            self._again.cancel()
+        if sys.unraisablehook == self._lost:
+            sys.unraisablehook = self._hook
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _note(self, *_: object) -> None:
+        self.came = True
+        raise KeyboardInterrupt
+
+    def _lost(self, what: sys.UnraisableHookArgs) -> None:
+        if what.exc_type is not KeyboardInterrupt:
+            self._hook(what)
+            return
+        main = threading.get_ident()  # only there signals become exceptions
+        self._again = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))  # when the call is over
+        self._again.daemon = True
+        self._again.start()

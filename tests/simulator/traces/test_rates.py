@@ -159,4 +159,8 @@ def test_pairs_need_a_type_where_there_are_several(tmp_path, jobs):
 )
 def test_a_table_without_rows_is_an_error(tmp_path, jobs, read):
     with pytest.raises(DataError, match=r"t.csv: no rows; expected at least one"):
-        read(written(tmp_path, model=[], model_a=[], type=[], speed=[], gpus=[]), jobs, CLUSTER)
+        read(
+            written(tmp_path, **{key: [] for key in ("model", "type", "speed", "gpus", *PAIRS, "speed_b")}),
+            jobs,
+            CLUSTER,
+        )

@@ -100,8 +100,8 @@ class Keys:
         weight: (n,), or one for all.
         limits: (L,) accelerator-seconds, ascending.
         rank: (L + 1,) of each level; ascending if None.
-        promote: a job that has waited so many times the seconds it ran goes back to the first level; infinite if none
-            does.
+        promote: of a policy that preempts: a job that has waited so many times the seconds it ran goes back to the
+            first level; infinite if none does.
     """
 
     value: Floats

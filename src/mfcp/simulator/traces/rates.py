@@ -109,10 +109,8 @@ def read_pairs(path: Path, jobs: Jobs, cluster: Cluster) -> JobPairs:
     Raises:
         DataError: a column that is missing, a cell that is wrong, two rows for one pair, or no model of the trace.
     """
-    frame, kinds = _rows(path), len(cluster.types)
-    needed = ["model_a", "model_b", "speed_a", "speed_b"] + (["type"] if kinds > 1 else [])
-    if missing := [name for name in needed if name not in frame]:
-        raise DataError(f"{path}: no column {', '.join(missing)}; there are {', '.join(map(str, frame.columns))}")
+    kinds = len(cluster.types)
+    frame = _rows(path, ["model_a", "model_b", "speed_a", "speed_b"] + (["type"] if kinds > 1 else []))
     on = _types(path, frame, cluster) if "type" in frame else np.zeros(len(frame), np.int64)
     models = [frame[name].astype("str").fillna("").to_numpy(str) for name in ("model_a", "model_b")]
     own, kind = np.unique(jobs.kind, return_inverse=True)
@@ -165,9 +163,9 @@ def _named(path: Path, columns: Sequence[str]) -> tuple[pd.DataFrame, str, str]:
     return frame, *found
 
 
-def _rows(path: Path) -> pd.DataFrame:
-    """The table, which must say something."""
-    frame = read_table(path)
+def _rows(path: Path, needs: Sequence[str] = ()) -> pd.DataFrame:
+    """The table with the columns that are needed, which must say something."""
+    frame = read_table(path, needs)
     if not len(frame):
         raise DataError(f"{path}: no rows; expected at least one below the names of the columns")
     return frame
