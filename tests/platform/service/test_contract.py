@@ -35,8 +35,9 @@ def test_the_contract_holds_in_hundreds_of_cases(client, tmp_path: Path) -> None
     """All checks of schemathesis on generated requests, good and bad; in thousands by `make fuzz`."""
     program = Path(sys.executable).with_name("schemathesis")
     command = [program, "run", f"{client.base_url}/openapi.json", "--checks", "all", "--no-color", "--seed", "1"]
+    # Who is the first on a machine to ask for an engine may wait until it is compiled.
     done = subprocess.run(
-        [*map(str, command), "--max-examples", str(EXAMPLES)],
+        [*map(str, command), "--max-examples", str(EXAMPLES), "--request-timeout", "100"],
         capture_output=True, text=True, cwd=tmp_path, check=False,
         env=os.environ | {"NO_PROXY": "127.0.0.1", "SCHEMATHESIS_COVERAGE": "false"},
     )  # fmt: skip

@@ -42,7 +42,7 @@ _FRESH["cell"] = NONE
 _FRESH["end"] = _FRESH["started"] = _FRESH["finished"] = np.nan
 _BYTES = np.dtype((np.void, JOB.itemsize))  # field by field, copies take twenty times as long
 _KEPT = 32 << 20  # bytes; one that is larger goes back at once
-_kept: list[Any] = []  # of the last run: a page of memory that is new to the process costs more than a run does there
+_kept: list[Any] = []  # of the last run: memory that was new to the process took a quarter of one
 NODE = np.dtype([("size", "i4"), ("type", "i4"), ("free", "i4"), ("open", "i4")], align=True)
 """Accelerators of a node: all, free now, and free or held by a job that has not kept its place yet in this decision."""
 KIND = np.dtype([
