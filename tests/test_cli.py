@@ -33,6 +33,14 @@ def test_ctrl_c_while_commands_are_imported_is_one_line(monkeypatch, capsys):
     assert err == "interrupted: earlier results are unchanged; run again to go on\n"
 
 
+@pytest.fixture
+def hears():
+    """Ctrl-C as a program has it; a worker of pytest-xdist ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def lost():
     """Within a call from compiled code Python cannot raise it: it would print a traceback and go on."""
     ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
@@ -47,7 +55,7 @@ def wrapped():
 
 
 @pytest.mark.parametrize("action", [lost, wrapped])
-def test_ctrl_c_is_neither_lost_nor_told_as_another_error(capsys, action):
+def test_ctrl_c_is_neither_lost_nor_told_as_another_error(capsys, hears, action):
     before = signal.getsignal(signal.SIGINT), sys.unraisablehook
     begun = time.monotonic()
     assert guarded(action) == 130
@@ -57,7 +65,7 @@ def test_ctrl_c_is_neither_lost_nor_told_as_another_error(capsys, action):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("own"), SystemExit(3)])
-def test_other_errors_stay_what_they_are(error):
+def test_other_errors_stay_what_they_are(hears, error):
     def fails():
         with suppress(KeyboardInterrupt):
             if isinstance(error, SystemExit):
