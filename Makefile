@@ -117,8 +117,8 @@ $(VENV)/.locked: requirements.lock torch.lock
 	@echo "set-up: installing $$(cat requirements.lock torch.lock | grep -c ==) packages from requirements.lock and torch.lock (minutes the first time)"
 	@touch $(VENV)/.unfinished
 	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
-	@export PYTHONPATH=src python=$(VENV)/bin/python; { $$python -m mfcp.matching; nice $$python -m mfcp.simulator; \
-	  nice $$python -m mfcp.matching large; } >/dev/null 2>&1 &  # goes on beside what follows
+	@export PYTHONPATH=src python=$(VENV)/bin/python; \
+	  { $$python -m mfcp.matching; nice $$python -m mfcp.simulator; } >/dev/null 2>&1 &  # goes on beside what follows
 	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --requirement torch.lock
 	@rm $(VENV)/.unfinished
 	@touch $@

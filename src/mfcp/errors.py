@@ -71,8 +71,8 @@ def guarded(action: Callable[[], Any]) -> int:
     except BrokenPipeError:  # the reader of standard output went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except BaseException as error:
-        if not isinstance(error, KeyboardInterrupt) and (isinstance(error, SystemExit) or not interrupts.came):
+    except (KeyboardInterrupt, Exception) as error:
+        if not (interrupts.came or isinstance(error, KeyboardInterrupt)):
             raise
         print("interrupted: earlier results are unchanged; run again to go on", file=sys.stderr)
         return 130
@@ -80,8 +80,10 @@ def guarded(action: Callable[[], Any]) -> int:
 
 
 class _Interrupts:
-    """Whether Ctrl-C `came`, and that it is not lost: where it falls into a call from compiled code, Python prints a
-    traceback and goes on, or libraries make other errors of it.
+    """Ctrl-C while an action runs; `came` tells whether it was pressed.
+
+    Where it falls into a call from compiled code, Python prints a traceback and goes on: then it is sent again. Or a
+    library makes another error of it, which `came` tells from one of its own.
     """
 
     def __init__(self) -> None:

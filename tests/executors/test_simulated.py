@@ -24,9 +24,9 @@ def test_first_come_first_served(seconds, slots, limit):
         cluster = Simulated(folder=folder, slots=slots)
         batch = Batch("mfcp-1-1", [f"take {s}" for s in seconds], JobLimits(limit))
         cluster.release([cluster.submit(batch)])
-        step, running, waiting, ends = 0.5, [], [min(s, limit) for s in seconds], [None] * len(seconds)
+        step, running, waiting, ends = 0.25, [], [min(s, limit) for s in seconds], [None] * len(seconds)
         queue = list(range(len(seconds)))
-        for tick in range(200):
+        for tick in range(400):
             now = tick * step
             for job in [job for job in running if ends[job] <= now]:
                 running.remove(job)

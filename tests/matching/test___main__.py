@@ -32,6 +32,6 @@ assert not recorder.buffer, recorder.buffer
 
 
 def test_large_rounds_then_compile_nothing() -> None:
-    for how in (["-m", "mfcp.matching", "large"], ["-c", SOLVED]):
+    for how in (["-m", "mfcp.matching"], ["-c", SOLVED]):
         done = subprocess.run([sys.executable, *how], capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -214,14 +214,11 @@ def policies():
     settings = {"las": {"limits": (100.0, 500.0, 1000.0)}, "gittins": {"levels": 4}}
     names = sorted(name for name, member in Policy.members.items() if issubclass(member, Ordering))
     made = {name: Policy.build(name, **settings.get(name, {})) for name in names}
-    return (
-        made
-        | {
-            "las:promote": Policy.build("las", limits=(700.0, 2000.0), promote=0.25),
-            "las:rarely": Policy.build("las", limits=(700.0,), promote=1.5),
-        }
-        | {f"{name}:{skip}": Policy.build(name, skip=skip) for name, skip in (("fifo", "any"), ("srsf", "nobody"))}
-    )
+    made["las:promote"] = Policy.build("las", limits=(700.0, 2000.0), promote=0.25)
+    made["las:rarely"] = Policy.build("las", limits=(700.0,), promote=1.5)
+    return made | {
+        f"{name}:{skip}": Policy.build(name, skip=skip) for name, skip in (("fifo", "any"), ("srsf", "nobody"))
+    }
 
 
 def difference(seed, policy):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -115,17 +116,20 @@ def test_the_pipeline_end_to_end_twice(pipeline, capsys):
 
 
 @pytest.mark.xdist_group("pipeline")
-def test_an_error_in_one_setting_ends_the_others(pipeline):
+def test_an_error_in_one_setting_ends_the_others(pipeline, monkeypatch):
     from mfcp.stages import finetune
 
     folder, content, first = pipeline
-    endless = content | {"finetune": content["finetune"] | {"steps": 30_000}}  # minutes, were the other waited for
+    steps, done = 30_000, []  # minutes, were the other waited for
+    monkeypatch.setattr(finetune, "progress", lambda *_: nullcontext(lambda: done.append(1)))
+    endless = content | {"finetune": content["finetune"] | {"steps": steps}}
     damaged = folder / "data/models/pretrain/B.safetensors"
     whole = damaged.read_bytes()
     damaged.unlink()
     with pytest.raises(DataError, match=r"B\.safetensors"):
         finetune.run(Settings(endless), "mfcp_ad")
     damaged.write_bytes(whole)
+    assert len(done) < steps
     assert digests(folder) == first
 
 
@@ -134,10 +138,13 @@ def test_a_tracking_store_that_is_down_costs_the_tracking_only(pipeline, capsys)
     from mfcp.stages import evaluate
 
     folder, content, _ = pipeline
-    (folder / "mlflow.db").write_text("this is no database")
-    (folder / "data/reports/metrics.json").unlink()
+    store, metrics = folder / "mlflow.db", folder / "data/reports/metrics.json"
+    whole = store.read_bytes()
+    store.write_text("this is no database")
+    metrics.unlink()
     evaluate.run(Settings(content))
-    assert (folder / "data/reports/metrics.json").is_file()
+    store.write_bytes(whole)
+    assert metrics.is_file()
     assert "not in MLflow" in capsys.readouterr().err
 
 

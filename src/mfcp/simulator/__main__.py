@@ -17,8 +17,7 @@ from mfcp.simulator.simulation import import_policies, simulate  # noqa: E402
 if __name__ == "__main__":
     import_policies()
     jobs = Jobs.simple(np.zeros(2), np.ones(2, np.int64), np.ones(2), deadline=np.ones(2))
-    orderings = [member() for member in Policy.members.values() if issubclass(member, Ordering)]
-    for policy in orderings:
-        simulate(jobs, Cluster.parse("1"), policy)
+    for member in [each for each in Policy.members.values() if issubclass(each, Ordering)]:
+        simulate(jobs, Cluster.parse("1"), member())
     simulate(jobs, Cluster.parse("1"), Policy.build("las"), semantics=PRESETS["muri"])
     simulate(jobs, Cluster.parse("1"), Policy.build("fifo"), placement="fgd")

@@ -62,7 +62,7 @@ class ClockTerms(NamedTuple):
     Attributes:
         limits: (L,) accelerator-seconds of attained service at which a job changes its level.
         rank: (L + 1,) of each level.
-        promote: times the seconds that it has run since, after which a waiting job is promoted; infinite for never.
+        promote: a waiting job is promoted after this many times the seconds that it ran; infinite for never.
     """
 
     preempts: bool

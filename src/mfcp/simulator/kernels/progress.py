@@ -49,7 +49,7 @@ def advance(books: Books, terms: ClockTerms, wake: float) -> int:
     What falls within some rounding errors of each other is one instant.
 
     Args:
-        wake: when a waiting job is to be promoted, by the caller; infinite if none is.
+        wake: when the caller next promotes a waiting job; infinite for never.
 
     Returns:
         How many jobs are to be queued now, the first of `others`; or FINISHED_ALL; or LOG_FULL: nothing has happened

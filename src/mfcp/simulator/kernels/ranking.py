@@ -81,7 +81,7 @@ def decide(books: Books, terms: ClockTerms) -> None:
 
 @inlined
 def _next_promotion(books: Books, terms: ClockTerms) -> float:
-    """When the first of the waiting jobs has waited for as many times what it ran as the terms say."""
+    """When the first waiting job has waited `promote` times as long as it ran; infinite if none does."""
     first = np.inf
     if terms.promote < np.inf:
         for position in range(books.counts[LISTED]):

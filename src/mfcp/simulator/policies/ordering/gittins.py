@@ -25,8 +25,9 @@ class Gittins(Ordering):
 
     def keys(self, view: View) -> Keys:
         """By the rank of the level's index, then by submission."""
-        limits = np.unique(np.quantile(view.history, np.arange(1, self.levels) / self.levels))
-        index = [gittins_index(view.history, attained) for attained in (0.0, *limits)]
+        history = view.history
+        limits = np.unique(np.quantile(history, np.arange(1, self.levels) / self.levels))
+        index = [gittins_index(history, attained) for attained in (0.0, *limits)]
         return Keys(view.submit, limits=limits, rank=-np.array(index))
 
 
