@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,9 @@ def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any], details
         told=[] if best is None else _told(rounds, best), examples=[] if best is None else _examples(rounds, best),
         over=f"{methods[next(iter(methods))]['penalised_excess']['n']} "
              f"{'pairs of setting and seed' if whole == POOLED else 'seeds'}",
-        versions=f"mfcp {version('mfcp')}, Python {platform.python_version()}, numpy {np.__version__}",
+        # No patch version of Python: the page is a hashed output, and two machines should agree on its bytes.
+        versions=f"mfcp {version('mfcp')}, Python {sys.version_info.major}.{sys.version_info.minor}, "
+                 f"numpy {np.__version__}",
     )  # fmt: skip
 
 
