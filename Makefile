@@ -99,7 +99,8 @@ lock: $(VENV)/.ready ## write requirements.lock and torch.lock from .venv (after
 	mv $$uv/requirements.lock $$uv/torch.lock .
 
 # Two steps, each its own stamp: the packages take minutes and are redone only when the lock changes. An
-# installation that was cut short may lack files that pip believes in, so the next one starts over.
+# installation that was cut short may lack files that pip believes in, so the next one starts over. pip would write
+# every module's byte code before it ends; the last line has that done while the next command runs.
 $(VENV)/.locked: requirements.lock torch.lock
 	@if [ -e $(VENV)/.unfinished ]; then echo "set-up: the last one was interrupted; starting over"; rm -rf $(VENV); fi
 	@if [ ! -x $(VENV)/bin/python ]; then \
@@ -116,12 +117,13 @@ $(VENV)/.locked: requirements.lock torch.lock
 	fi
 	@echo "set-up: installing $$(cat requirements.lock torch.lock | grep -c ==) packages from requirements.lock and torch.lock (minutes the first time)"
 	@touch $(VENV)/.unfinished
-	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
+	@$(VENV)/bin/python -m pip install -qq --no-compile --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
 	@export PYTHONPATH=src python=$(VENV)/bin/python; \
 	  { $$python -m mfcp.matching; nice $$python -m mfcp.simulator; } >/dev/null 2>&1 &  # goes on beside what follows
-	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --requirement torch.lock
+	@$(VENV)/bin/python -m pip install -qq --no-compile --disable-pip-version-check --requirement torch.lock
 	@rm $(VENV)/.unfinished
 	@touch $@
+	@nice $(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 &
 
 $(VENV)/.ready: $(VENV)/.locked pyproject.toml
 	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from flow_process import FlowProcess
 from running import Prefect
 from slurm_here import slurm  # noqa: F401
 
@@ -41,3 +42,11 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     (port,) = service.free_ports(1)
     with service.server(home, port) as api:
         yield Prefect(home, port, api)
+
+
+@pytest.fixture(scope="session")
+def flow_process(prefect: Prefect, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowProcess]:
+    """A process that runs flows against that server."""
+    process = FlowProcess(prefect, tmp_path_factory.mktemp("flows"))
+    yield process
+    process.end()

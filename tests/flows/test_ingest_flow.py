@@ -6,26 +6,23 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 import yaml
+from flow_process import FlowProcess
 from platform_checkout import git, make_checkout
 from platform_log import small_log
-from running import Prefect
 
-from flows import service, workspace
+from flows import workspace
 from mfcp.data.log.tables import write_tables
 from mfcp.errors import MfcpError
 from mfcp.platform.intake import inbox
 from mfcp.platform.state.home import LOG, open_store
 from mfcp.platform.state.store import Note, Store
 
-REPOSITORY = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("prefect")
 
 
@@ -181,12 +178,9 @@ def test_a_kill_between_dvc_git_and_database_changes_nothing_in_the_end(home: Pa
 
 
 @pytest.mark.slow
-def test_the_flow_against_a_server(prefect: Prefect, home: Path) -> None:
+def test_the_flow_against_a_server(flow_process: FlowProcess, home: Path) -> None:
     put(home, "first")
     (home / "inbox" / "runs-torn.parquet").write_bytes(b"PAR1")
-    code = "from flows.ingest import ingest\nprint('returned', ingest(), ingest())"
-    environment = service.environment(prefect.home, prefect.port) | {"MFCP_HOME": str(home)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "returned {'taken': 1, 'refused': 1} {}"
-    assert "runs-torn.parquet: refused" in done.stderr
+    first, second = (flow_process.run(home, "ingest", name) for name in ("first delivery", "no delivery"))
+    assert (first.returned, second.returned) == ({"taken": 1, "refused": 1}, {})
+    assert "runs-torn.parquet: refused" in first.said

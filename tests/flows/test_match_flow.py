@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from flow_process import FlowError, FlowProcess, ask
 from platform_log import misled, small_log, small_release, small_settings
 from running import Prefect, until
 
-from flows import service
 from mfcp.data.log.tables import write_tables
 from mfcp.platform.releases.models import Models
 from mfcp.platform.state.store import Store
 
-REPOSITORY = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
 
 
@@ -44,49 +39,24 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def ask(prefect: Prefect, what: str, **body: Any) -> Any:
-    request = urllib.request.Request(
-        f"{prefect.api}/{what}/filter", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        return json.load(reply)
-
-
-def run(prefect: Prefect, home: Path, *calls: tuple[str, str, str]) -> list[tuple[dict[str, Any], Any]]:
-    """Flows (name, name of its run, arguments), one after another in a process: each run as the server knows it, and
-    what it returned.
-    """
-    code = "import json\n" + "".join(
-        f"from flows.{flow} import {flow}\n"
-        f"print('returned', json.dumps({flow}.with_options(flow_run_name={name!r})({arguments})))\n"
-        for flow, name, arguments in calls
-    )
-    environment = service.environment(prefect.home, prefect.port) | {"MFCP_HOME": str(home)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    returned = [json.loads(text.partition("\n")[0]) for text in done.stdout.split("returned ")[1:]]
-    found = [ask(prefect, "flow_runs", flow_runs={"name": {"any_": [name]}}) for _, name, _ in calls]
-    return [(own[0], value) for own, value in zip(found, returned, strict=True)]
-
-
 def events(prefect: Prefect, name: str) -> list[dict[str, Any]]:
-    return list(ask(prefect, "events", filter={"event": {"name": [name]}})["events"])
+    return ask(prefect, "events", filter={"event": {"name": [name]}})
 
 
-def test_a_round_a_promotion_and_a_damaged_champion(prefect: Prefect, home: Path) -> None:
+def test_a_round_a_promotion_and_a_damaged_champion(prefect: Prefect, flow_process: FlowProcess, home: Path) -> None:
     store = Store(f"sqlite:///{home}/platform.db")
     first, second = list(store.models()["version"])
 
-    ((found, report),) = run(prefect, home, ("match", "round 1", ""))
-    assert found["state"]["type"] == "COMPLETED"
+    ran = flow_process.run(home, "match", "round 1")
+    report = ran.returned
+    assert ran.found["state"]["type"] == "COMPLETED"
     assert (report["tasks"], report["version"], report["waiting"]) == (12, first, 0)
     assert len(store.assignments()) == 12
     assert not (home / "mlruns").exists()  # too few to send yet
 
-    ((found, verdict),) = run(prefect, home, ("promote", "promotion 1", ""))
-    assert found["state"]["type"] == "COMPLETED"
+    ran = flow_process.run(home, "promote", "promotion 1")
+    verdict = ran.returned
+    assert ran.found["state"]["type"] == "COMPLETED"
     assert verdict["promote"], verdict["why"]
     assert Models(home, store).current() == second
     until(lambda: events(prefect, "mfcp.promoted"), "the promotion is an event")
@@ -96,20 +66,22 @@ def test_a_round_a_promotion_and_a_damaged_champion(prefect: Prefect, home: Path
 
     (home / "models" / second / "model.safetensors").write_bytes(b"rot")
     store.submit(small_log(3, seed=10, start=3000))
-    ((found, report),) = run(prefect, home, ("match", "round 2", "deliver_from=1"))
-    assert found["state"]["type"] == "COMPLETED"
+    ran = flow_process.run(home, "match", "round 2", deliver_from=1)
+    report = ran.returned
+    assert ran.found["state"]["type"] == "COMPLETED"
     assert (report["tasks"], report["version"]) == (3, first)
     until(lambda: events(prefect, "mfcp.model-refused"), "the refusal is an event")
     assert events(prefect, "mfcp.model-refused")[0]["resource"]["prefect.resource.id"] == f"mfcp.release.{second}"
     assert store.counts()["outbox"] == 0
 
-    (_, report), (_, verdict) = run(prefect, home, ("match", "round 3", ""), ("promote", "promotion 2", ""))
-    assert report["status"] == "idle"
-    assert verdict["why"] == "no challenger"
+    assert flow_process.run(home, "match", "round 3").returned["status"] == "idle"
+    assert flow_process.run(home, "promote", "promotion 2").returned["why"] == "no challenger"
 
 
-def test_a_folder_without_a_platform_is_a_failed_run_that_says_so(prefect: Prefect, tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="no platform here; make it with `make platform`"):
-        run(prefect, tmp_path / "nowhere", ("match", "nowhere", ""))
+def test_a_folder_without_a_platform_is_a_failed_run_that_says_so(
+    prefect: Prefect, flow_process: FlowProcess, tmp_path: Path
+) -> None:
+    with pytest.raises(FlowError, match="no platform here; make it with `make platform`"):
+        flow_process.run(tmp_path / "nowhere", "match", "nowhere")
     (found,) = ask(prefect, "flow_runs", flow_runs={"name": {"any_": ["nowhere"]}})
     assert found["state"]["type"] == "FAILED"

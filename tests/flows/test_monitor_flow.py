@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from flow_process import FlowProcess, ask
 from platform_checkout import make_checkout
 from platform_log import small_log
 from running import Prefect, until
@@ -24,14 +20,6 @@ from mfcp.platform.state.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
-
-
-def ask(prefect: Prefect, what: str, **body: Any) -> Any:
-    request = urllib.request.Request(
-        f"{prefect.api}/{what}/filter", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        return json.load(reply)
 
 
 @pytest.fixture
@@ -55,7 +43,9 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def test_drift_asks_once_for_a_training(prefect: Prefect, home: Path, tmp_path: Path) -> None:
+def test_drift_asks_once_for_a_training(
+    prefect: Prefect, flow_process: FlowProcess, home: Path, tmp_path: Path
+) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "flows").symlink_to(REPOSITORY / "flows")
@@ -68,14 +58,9 @@ def test_drift_asks_once_for_a_training(prefect: Prefect, home: Path, tmp_path: 
     (project / "prefect.yaml").write_text(yaml.safe_dump({"name": "mfcp", "deployments": [deployment]}))
     service.make_pool(project, prefect.home, prefect.port)
     service.deploy(project, prefect.home, prefect.port)
-    code = (
-        "from flows.monitor import monitor\nfor _ in range(2): found = monitor()\nprint('returned', found['time.bias'])"
-    )
-    environment = service.environment(prefect.home, prefect.port) | {"MFCP_HOME": str(home)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("training asked for as") == 1, done.stderr
-    assert float(done.stdout.split()[-1]) == pytest.approx(np.log(2) / 2, abs=0.05)
+    runs = [flow_process.run(home, "monitor", name) for name in ("first look", "second look")]
+    assert ["training asked for as" in ran.said for ran in runs] == [True, False]
+    assert runs[1].returned["time.bias"] == pytest.approx(np.log(2) / 2, abs=0.05)
     (found,) = ask(
         prefect, "deployments", deployments={"name": {"any_": ["retrain"]}}, flows={"name": {"any_": ["mfcp-retrain"]}}
     )
@@ -84,7 +69,7 @@ def test_drift_asks_once_for_a_training(prefect: Prefect, home: Path, tmp_path: 
 
     def events() -> list[str]:
         named = {"event": {"name": ["mfcp.drift"]}, "occurred": {}}
-        return [one["payload"]["stream"] for one in ask(prefect, "events", filter=named)["events"]]
+        return [one["payload"]["stream"] for one in ask(prefect, "events", filter=named)]
 
     until(events, "the event arrives")
     assert events() == ["time of a"]

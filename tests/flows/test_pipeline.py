@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from flow_process import ask
 from running import Prefect, alive, until, written_pid
 
 from flows import service
@@ -21,15 +20,6 @@ from mfcp.errors import MfcpError
 REPOSITORY = Path(__file__).parents[2]
 # One worker of pytest-xdist for all of them: they share the server.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
-
-
-def ask(prefect: Prefect, what: str, **body: Any) -> list[dict[str, Any]]:
-    """`POST /<what>/filter` of Prefect's API."""
-    request = urllib.request.Request(
-        f"{prefect.api}/{what}/filter", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        return list(json.load(reply))
 
 
 def task_runs(prefect: Prefect, flow_run: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import urllib.request
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flow_process import FlowError, FlowProcess, ask
 from platform_checkout import git, make_checkout
 from platform_log import small_log, small_release
 from running import Prefect
 
 from flows import checkout as dvc_checkout
-from flows import service, workspace
+from flows import workspace
 from flows.retrain import train
 from mfcp.data.log.tables import write_tables
 from mfcp.errors import MfcpError
@@ -94,14 +94,6 @@ def test_two_at_once_are_one_after_the_other_or_a_clear_error(tmp_path: Path) ->
         pass
 
 
-def ask(prefect: Prefect, what: str, **body: Any) -> list[dict[str, Any]]:
-    request = urllib.request.Request(
-        f"{prefect.api}/{what}/filter", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        return list(json.load(reply))
-
-
 @pytest.mark.parametrize(
     ("commands", "runs", "words"),
     [
@@ -111,16 +103,20 @@ def ask(prefect: Prefect, what: str, **body: Any) -> list[dict[str, Any]]:
     ids=["bad data is not retried", "a killed stage is"],
 )
 def test_the_flow_retries_what_helps(
-    prefect: Prefect, tmp_path: Path, release: Path, commands: str, runs: int, words: str
+    prefect: Prefect,
+    flow_process: FlowProcess,
+    tmp_path: Path,
+    release: Path,
+    commands: str,
+    runs: int,
+    words: str,
 ) -> None:
     home = platform(tmp_path, commands.format(release=release))
     name = f"retrain-{runs}"
-    call = "promote=False, retries=1, retry_delay_s=0.1"
-    code = f"from flows.retrain import retrain\nretrain.with_options(flow_run_name={name!r})({call})"
-    environment = service.environment(prefect.home, prefect.port) | {"MFCP_HOME": str(home)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    with pytest.raises(FlowError, match=words) if words else nullcontext():
+        flow_process.run(home, "retrain", name, promote=False, retries=1, retry_delay_s=0.1)
     (run,) = ask(prefect, "flow_runs", flow_runs={"name": {"any_": [name]}})
-    assert (run["state_type"], done.returncode) == (("FAILED", 1) if words else ("COMPLETED", 0)), done.stderr
+    assert run["state_type"] == ("FAILED" if words else "COMPLETED")
     assert words in (run["state"]["message"] or "")
     tasks = {task["name"]: task for task in ask(prefect, "task_runs", task_runs={"flow_run_id": {"any_": [run["id"]]}})}
     assert tasks["release"]["run_count"] == runs
