@@ -123,7 +123,7 @@ $(VENV)/.locked: requirements.lock torch.lock
 	@$(VENV)/bin/python -m pip install -qq --no-compile --disable-pip-version-check --requirement torch.lock
 	@rm $(VENV)/.unfinished
 	@touch $@
-	@nice $(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 &
+	@nice -n 19 $(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 &
 
 $(VENV)/.ready: $(VENV)/.locked pyproject.toml
 	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -1,6 +1,7 @@
 """Faults in a running platform: what is killed, locked, moved away, damaged or filled, and what came of every task.
 
     python benchmarks/faults.py --rounds 50 --seed 0
+    python benchmarks/faults.py --load 4 --within 60      on a busy machine; a later round after a fault is a finding
 
 Prefect's server and worker, MLflow and the simulated clusters run as `make platform` runs them, on a file system of
 their own where the rights allow one (a disk that is full needs it). One fault after the other is injected, drawn with
@@ -148,6 +149,18 @@ def misled(tables: Tables) -> Tables:
     names = sorted(tables["clusters"]["cluster_id"])
     swap = dict(zip(names, [*names[1:], names[0]], strict=True))
     return {**tables, "runs": tables["runs"].assign(cluster_id=tables["runs"]["cluster_id"].map(swap))}
+
+
+@contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """So many processes compute all the while, as others' work on the machine would."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 @contextlib.contextmanager
@@ -618,7 +631,7 @@ def summary(suite: Suite, found: dict[str, Any]) -> str:
         f"{suite.injected.total()} faults ({kinds}) in {found['rounds']} rounds; tasks in {found['in']}, assigned once "
         f"{found['once']}, twice {found['twice']}, lost {found['lost']}, set aside {found['aside']}; half-written "
         f"files {len(found['half'])}; next round after a fault: median {np.median(later):.1f} s, at most "
-        f"{max(later):.1f} s"
+        f"{max(later):.1f} s; the machine's load at the end {os.getloadavg()[2]:.1f}"
     )
 
 
@@ -636,6 +649,8 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS), help="only these faults")
     parser.add_argument("--match-s", type=float, default=8.0, metavar="S", help="seconds between rounds (8)")
     parser.add_argument("--minutes", type=float, default=float("inf"), metavar="M", help="no new fault after so long")
+    parser.add_argument("--load", type=int, default=0, metavar="N", help="processes that compute beside it (0)")
+    parser.add_argument("--within", type=float, default=RECOVERY_S, metavar="S", help="of a round after a fault (300)")
     parser.add_argument("--logs", type=Path, metavar="DIR", help="keep what the services print")
     options = parser.parse_args()
     kinds = {kind: KINDS[kind] for kind in options.kinds}
@@ -645,11 +660,13 @@ def main() -> int:
             say("no right to mount a file system: the disk is not filled")
         every_s = {"match": options.match_s, "ingest": 30.0, "retrain": 150.0, "monitor": 90.0}
         try:
-            suite, found = inject(folder, faults, options.rounds, every_s, minutes=options.minutes)
+            with busy(options.load):
+                suite, found = inject(folder, faults, options.rounds, every_s, minutes=options.minutes)
         finally:
             if options.logs:
                 shutil.copytree(folder / "home" / "logs", options.logs, dirs_exist_ok=True)
-    wrong = failures(suite, found)
+    late = [seconds for seconds in suite.recovered_s if seconds > options.within]
+    wrong = [*failures(suite, found), *(f"a round {seconds:.0f} s after a fault" for seconds in late)]
     for line in wrong:
         print(f"broken: {line}")
     print(f"\n{summary(suite, found)}")

@@ -37,3 +37,5 @@ def test_penalised_cost_by_hand():
     problem = MatchingProblem([[2.0, 3.0], [4.0, 1.0]], [[0.9, 0.5], [0.6, 0.7]], 0.85)
     plan = np.array([0, 1])
     assert penalised_cost(plan, problem, price=4.0, unit=np.array(2.0)) == pytest.approx(1.0 + 4.0 * 0.05)
+    busy = MatchingProblem(problem.T, problem.A, 0.85, backlog=[1.0, 7.0])
+    assert penalised_cost(np.array([0, 0]), busy, price=4.0, unit=np.array(2.0)) == pytest.approx(3.0 + 4.0 * 0.15)

@@ -41,5 +41,6 @@ def penalised_cost(assignment: Ints, problem: MatchingProblem, *, price: float, 
         unit: (...) seconds.
     """
     short = np.maximum(problem.gamma - reliability(assignment, problem.A), 0.0)
-    result: Floats = makespan(assignment, problem.T, problem.zeta) / unit + price * np.where(short > SLACK, short, 0.0)
+    span = makespan(assignment, problem.T, problem.zeta, problem.backlog)
+    result: Floats = span / unit + price * np.where(short > SLACK, short, 0.0)
     return result

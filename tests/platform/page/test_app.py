@@ -192,6 +192,22 @@ def test_a_round_shows_what_was_measured_before_it_and_how_it_came_out(home, tmp
     assert re.search(rf"{second}</th><td>b</td><td>9 s</td><td>3 s</td><td>out of memory</td>", text)
 
 
+def test_what_if_begins_with_the_backlog_that_is_known(home, tmp_path):
+    store, *_ = platform_of(home, tmp_path, tasks=5)
+    Attempts(store).report("a", up=True, why="", backlog_s=500.0)
+
+    def field(client, **wish):
+        (found,) = re.findall(r'name="backlog.a" [^>]* value="([^"]*)"', client.get("/what-if", params=wish).text)
+        return found
+
+    with listening(create_app(Board.of_platform(tmp_path, store))) as client:
+        assert field(client) == "500"
+        assert field(client, **{"backlog.a": "20"}) == "20"
+        page = client.get("/what-if", params={"backlog.a": "", "gamma": ""}).text
+        assert re.findall(r'name="backlog.a" [^>]* value="([^"]*)"', page) == [""]  # emptied: it is idle
+        assert set(re.findall(r"/what-if/task\?([^\"]*)&amp;task=", page)) == {"backlog.a="}
+
+
 def test_what_became_of_tasks_on_real_clusters_is_told(home, tmp_path):
     store, models, (one, two, three) = platform_of(home, tmp_path, tasks=3)
     attempts = Attempts(store)

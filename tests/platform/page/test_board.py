@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from platform_log import CLUSTERS, small_log
 
 from mfcp.data.log.tables import write_tables
@@ -10,6 +11,7 @@ from mfcp.errors import DataError, SettingsError, UnknownNameError
 from mfcp.platform.deciding.rounds import MatchSettings, match_round
 from mfcp.platform.page.board import Board, Wish, still_busy
 from mfcp.platform.releases.models import Models
+from mfcp.platform.state.attempts import Attempts
 from mfcp.platform.state.store import Store
 from mfcp.release.decision import decide
 
@@ -30,6 +32,53 @@ def test_a_round_s_tasks_can_be_tried_again_as_they_were_decided(board, store):
     rows = store.assignments(round_id=2)
     assert list(again.cluster_id) == list(rows["cluster_id"])
     assert list(again.task_id) == list(rows["task_id"])
+
+
+def platform(home, folder, match):
+    """A platform of the same release with tasks that wait, settings of its rounds, and a busy real cluster."""
+    (folder / "repo").mkdir(parents=True)
+    (folder / "repo" / "params.yaml").write_text(yaml.safe_dump({"platform": {"match": match}}))
+    store = Store(f"sqlite:///{folder}/platform.db")
+    models = Models(folder, store)
+    models.add(home / "one", {})
+    tables = small_log(15, seed=1200, start=1200)
+    store.submit({name: tables[name] for name in ("tasks", "nodes", "edges")})
+    Attempts(store).report("a", up=True, why="", backlog_s=500.0)
+    return store, models
+
+
+def test_it_knows_what_a_round_would_know(home, tmp_path):
+    """Settings of rounds, and how busy clusters are: what is shown for the next round is what that round decides."""
+    match = {"gamma": 0.5, "tasks": 12, "engine": "exact"}
+    store, models = platform(home, tmp_path, match)
+    board = Board.of_platform(tmp_path, store)
+    shown = board.try_out(Wish("pending")).now
+    assert board.sources() == {"pending": "the 12 tasks of the next round"}
+    idle = board.decide(Wish("pending", backlog={}))
+    assert sum(name == "a" for name in shown.cluster_id) < sum(name == "a" for name in idle.cluster_id)
+    match_round(store, models, MatchSettings(**match))
+    decided = store.assignments(round_id=1).set_index("task_id")["cluster_id"]
+    assert dict(zip(shown.task_id, shown.cluster_id, strict=True)) == decided.to_dict()
+    assert shown.gamma == store.rounds()["gamma"].iloc[0] == 0.5
+    assert shown.makespan == pytest.approx(store.rounds()["makespan"].iloc[0])
+
+    Attempts(store).report("a", up=True, why="", backlog_s=0.0)
+    again = board.try_out(Wish("1"))  # as busy as it was then
+    assert again.then.makespan == pytest.approx(shown.makespan)
+    assert next(lane for lane in again.before.lanes if lane.cluster_id == "a").wait > 0
+    assert board.completed(Wish("pending")).backlog == {}
+
+
+@pytest.mark.parametrize("observes", [True, False])
+def test_runs_count_where_they_count_in_rounds(home, tmp_path, observes):
+    store, _ = platform(home, tmp_path, {"observes": observes})
+    ran = small_log(15, seed=1200, start=1200, runs=2)
+    slow = ran["runs"].assign(duration_s=ran["runs"]["duration_s"] * 3)
+    write_tables({**ran, "runs": slow}, tmp_path / "repo" / "data" / "log")
+    board = Board.of_platform(tmp_path, store)
+    board.refresh()
+    usual = decide(board.release, store.pending(), backlog=store.backlogs()).makespan
+    assert (board.decide(Wish("pending")).makespan > 1.2 * usual) == observes
 
 
 def test_who_moves_is_the_difference_of_the_plans(board):

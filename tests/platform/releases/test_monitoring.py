@@ -74,11 +74,11 @@ def store(tmp_path: Path) -> Store:
 
 
 def assign(
-    store: Store, planned: pd.DataFrame, version: str = "v1", makespan: float = 200.0, gamma: float = 0.5
+    store: Store, planned: pd.DataFrame, version: str = "v1", makespan: float = 200.0, gamma: float = 0.5, **data: Any
 ) -> None:
     names = set(planned["task_id"])
     store.submit({"tasks": table("tasks", [{"task_id": name, "phase": "train"} for name in sorted(names)])})
-    facts = {"version": version, "gamma": gamma, "makespan": makespan, "tasks": len(planned), "data": {}}
+    facts = {"version": version, "gamma": gamma, "makespan": makespan, "tasks": len(planned), "data": data}
     assert store.assign(facts, planned) is not None
 
 
@@ -129,6 +129,18 @@ def test_regret_is_of_rounds_whose_pairs_are_measured(store: Store) -> None:
     best = [run(50, 2, "b", 300.0), run(51, 3, "a", 300.0)]
     found = regret(log(4, runs + best), store.assignments(), store.rounds(), SETTINGS)
     assert found == {"regret.mean": pytest.approx(0.5), "regret.rounds": 2.0}
+
+
+def test_regret_counts_the_backlog_that_the_round_knew(store: Store) -> None:
+    """Twice 100 s on a, where b is busy for 150 s: the best plan ends after 200 s as well, not after 100."""
+    assign(store, plan([0, 1], "aa"), makespan=200.0, backlog={"b": 150.0})
+    runs = [run(10 * t + i, t, c, 100.0) for t in (0, 1) for i, c in enumerate("ab")]
+    found = regret(log(2, runs), store.assignments(), store.rounds(), SETTINGS)
+    assert found == {"regret.mean": 0.0, "regret.rounds": 1.0}
+    assign(store, plan([2], "a"), makespan=130.0, backlog={"a": 30.0})  # 130 s, where 100 can be had
+    runs += [run(40 + i, 2, c, 100.0) for i, c in enumerate("ab")]
+    found = regret(log(3, runs), store.assignments(), store.rounds(), SETTINGS)
+    assert found == {"regret.mean": pytest.approx(0.5 * 30 / 130), "regret.rounds": 2.0}
 
 
 def test_regret_charges_the_reliability_that_is_missing(store: Store) -> None:

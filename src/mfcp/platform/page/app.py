@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode
@@ -213,10 +214,16 @@ class Pages:
         Raises:
             SettingsError: something that is no number.
         """
-        clusters = self.board.release.cluster_id
-        waits = {name: _number(given, f"backlog.{name}") or 0.0 for name in clusters}
+        clusters, usual = self.board.release.cluster_id, self.board.completed(Wish(given.get("source") or source))
+        busy = usual.backlog or {}
+        waits = {
+            name: (_number(given, f"backlog.{name}") or 0.0) if f"backlog.{name}" in given else busy.get(name, 0.0)
+            for name in clusters
+        }
         off = frozenset(name for name in clusters if given.get(f"off.{name}"))
-        return Wish(given.get("source") or source, _number(given, "gamma"), _number(given, "price"), waits, off)
+        gamma = _number(given, "gamma")
+        return replace(usual, gamma=usual.gamma if gamma is None else gamma, price=_number(given, "price"),
+                       backlog=waits, off=off)  # fmt: skip
 
     def _page(self, name: str, request: Request, status: int = 200, **told: Any) -> Response:
         template = self.environment.get_template(f"{name}.html.j2")
@@ -279,8 +286,9 @@ def _told(decision: Any) -> str:
 
 
 def _query(request: Request) -> str:
-    """The controls, to hand on; what they leave empty is left out."""
-    return urlencode([(k, v) for k, v in request.query_params.multi_items() if v and k != "task"])
+    """The controls, to hand on; what they leave empty is left out, but for a backlog, which is 0 then."""
+    controls = request.query_params.multi_items()
+    return urlencode([(k, v) for k, v in controls if k != "task" and (v or k.startswith("backlog."))])
 
 
 def _number(given: Mapping[str, str], name: str) -> float | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -16,11 +17,12 @@ from mfcp.data.log.tables import Tables
 from mfcp.errors import DataError, UnknownNameError
 from mfcp.platform.deciding.explaining import Explanation, explain
 from mfcp.platform.deciding.finished import all_observed
+from mfcp.platform.deciding.rounds import MatchSettings
 from mfcp.platform.page.charts import Chart, draw
 from mfcp.platform.releases.models import Models
 from mfcp.platform.service.champion import Champion
 from mfcp.platform.state.attempts import Attempts
-from mfcp.platform.state.home import log_folder
+from mfcp.platform.state.home import log_folder, settings
 from mfcp.platform.state.store import Store
 from mfcp.release.decision import Decision, decide, under
 from mfcp.release.evidence import Believed, Evidence
@@ -38,9 +40,9 @@ class Wish:
 
     Attributes:
         source: "pending", "given", or the id of a round.
-        gamma: least mean reliability; None for the release's.
+        gamma: least mean reliability; None for that of a round.
         price: of a unit of missing reliability, in makespans; None for the release's.
-        backlog: cluster → seconds for which it is busy.
+        backlog: cluster → seconds for which it is busy; None for what a round would know.
         off: clusters that take no task.
     """
 
@@ -76,6 +78,7 @@ class Board:
         store, models: of the platform; None for a single release.
         given: tasks to try, where there is no platform.
         log: folder of a platform's log, whose finished runs count as they do in its rounds.
+        rounds: what a round takes, asked for anew at every decision: it may have been changed.
         time_limit: seconds for a bound.
     """
 
@@ -87,10 +90,11 @@ class Board:
         models: Models | None = None,
         given: Tables | None = None,
         log: Path | None = None,
+        rounds: Callable[[], MatchSettings] = MatchSettings,
         time_limit: float = 2.0,
     ) -> None:
         self.champion, self.store, self.models, self.given, self.log = champion, store, models, given, log
-        self.time_limit = time_limit
+        self._rounds, self.time_limit = rounds, time_limit
         self._one, self._looked = Lock(), float("-inf")
         self._believed: tuple[Any, Believed] | None = None
         self._decided: tuple[Any, Decision] | None = None
@@ -99,8 +103,13 @@ class Board:
     @staticmethod
     def of_platform(home: Path, store: Store) -> Board:
         """A platform's."""
+
+        def rounds() -> MatchSettings:
+            made = (home / "repo" / "params.yaml").exists()
+            return settings(home).section("platform").match if made else MatchSettings()
+
         champion = Champion.of_platform(home, store, graphs=10_000)
-        return Board(champion, store=store, models=Models(home, store), log=log_folder(home))
+        return Board(champion, store=store, models=Models(home, store), log=log_folder(home), rounds=rounds)
 
     @staticmethod
     def of_release(folder: Path, given: Tables | None) -> Board:
@@ -134,7 +143,8 @@ class Board:
             return {} if self.given is None else {"given": f"the {len(self.given['tasks'])} tasks given"}
         pending = self.store.counts()["queue"]
         rounds = self.store.rounds(ROUNDS)
-        found = {"pending": f"the {pending} pending tasks"} if pending else {}
+        taken = min(pending, self._rounds().tasks)
+        found = {"pending": f"the {taken} tasks of the next round"} if pending else {}
         return found | {
             str(row["round_id"]): f"the {row['tasks']} tasks of round {row['round_id']}"
             for row in rounds.to_dict("records")
@@ -149,15 +159,31 @@ class Board:
         if source == "given" and self.given is not None:
             return self.given
         if self.store is not None and source == "pending":
-            return self.store.pending(1000)
+            return self.store.pending(self._rounds().tasks)
         if self.store is not None and source.isdecimal() and int(source) <= _LARGEST_ID:
             planned = self.store.assignments(round_id=int(source))
             if len(planned):
                 return self.store.tables(list(planned["task_id"]))
         raise UnknownNameError(f"tasks '{source}': there are none; choose one of {', '.join(self.sources()) or 'none'}")
 
+    def completed(self, wish: Wish) -> Wish:
+        """With what a round would take where nothing is wished: gamma of its settings, and the backlog that is known.
+
+        A past round's tasks are tried with the backlog that it knew.
+        """
+        gamma = self._rounds().gamma if wish.gamma is None else wish.gamma
+        return replace(wish, gamma=gamma, backlog=self._known(wish.source) if wish.backlog is None else wish.backlog)
+
+    def _known(self, source: str) -> dict[str, float]:
+        """The backlog that a round of these tasks knows, or knew."""
+        if self.store is None or not source.isdecimal():
+            return {} if self.store is None else self.store.backlogs()
+        with contextlib.suppress(UnknownNameError):  # who asks for its tasks is told
+            return dict(self.round(int(source))[0]["data"].get("backlog", {}))
+        return {}
+
     def decide(self, wish: Wish, tables: Tables | None = None) -> Decision:
-        """What the champion decides under a wish; clusters that are offline stay so.
+        """What the champion decides under a wish, completed; clusters that are offline stay so.
 
         Args:
             wish: what is tried.
@@ -173,12 +199,14 @@ class Board:
         tables = self.tasks(wish.source) if tables is None else tables
         if tables["tasks"].empty:
             raise UnknownNameError("no task is pending; choose the tasks of a round")
+        wish = self.completed(wish)
         return decide(release, tables, gamma=wish.gamma, price=wish.price, backlog=wish.backlog, clusters=online,
-                      time_limit=self.time_limit, believed=self._beliefs(release, wish.source, tables))  # fmt: skip
+                      engine=self._rounds().engine, time_limit=self.time_limit,
+                      believed=self._beliefs(release, wish.source, tables))  # fmt: skip
 
     def _beliefs(self, release: Release, source: str, tables: Tables) -> Believed:
         """What the release believes, remembered until it or the tasks are other ones."""
-        key = (release.version, source, tuple(tables["tasks"]["task_id"]))
+        key = (release.version, source, self._rounds().observes, tuple(tables["tasks"]["task_id"]))
         found = self._believed  # once: another thread may replace it
         if found is None or found[0] != key:
             seen = self.round(int(source))[0]["data"].get("observed", []) if source.isdecimal() else None
@@ -189,15 +217,17 @@ class Board:
         """The finished runs that count in the next round, or those that counted in a past one."""
         if self.store is None or only == []:
             return None
+        log = self.log if only is not None or self._rounds().observes else None
         try:
-            return all_observed(self.store, self.log, release, tables, only)
+            return all_observed(self.store, log, release, tables, only)
         except (DataError, OSError):  # a round goes on without them, too
             return None
 
     def try_out(self, wish: Wish) -> Trial:
         """A wish and what it changes; see `decide`."""
-        tables = self.tasks(wish.source)
-        now, then = self._as_it_is(wish.source, tables), self.decide(wish, tables)
+        tables, usual = self.tasks(wish.source), self.completed(Wish(wish.source))
+        wish = self.completed(wish)
+        now, then = self._as_it_is(usual, tables), self.decide(wish, tables)
         after = dict(zip(then.task_id, then.cluster_id, strict=True))
         seconds = dict(zip(then.task_id, then.chosen()["seconds"].tolist(), strict=True))
         moved = tuple(
@@ -207,15 +237,15 @@ class Board:
         )
         names, span = [row[0] for row in moved], max(now.makespan, then.makespan)
         lanes = self.release.cluster_id
-        return Trial(now, then, chart_of(now, lanes, span=span),
+        return Trial(now, then, chart_of(now, lanes, span=span, backlog=usual.backlog),
                      chart_of(then, lanes, span=span, moved=names, backlog=wish.backlog), moved)  # fmt: skip
 
-    def _as_it_is(self, source: str, tables: Tables) -> Decision:
+    def _as_it_is(self, usual: Wish, tables: Tables) -> Decision:
         """What the champion decides without any wish, remembered until something changes."""
-        key = (self.release.version, source, self.champion.offline, tuple(tables["tasks"]["task_id"]))
+        key = (self.release.version, usual, self._rounds(), self.champion.offline, tuple(tables["tasks"]["task_id"]))
         found = self._decided
         if found is None or found[0] != key:
-            found = self._decided = key, self.decide(Wish(source), tables)
+            found = self._decided = key, self.decide(usual, tables)
         return found[1]
 
     def explained(self, decision: Decision, task: str) -> Explanation:

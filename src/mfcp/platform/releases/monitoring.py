@@ -216,9 +216,9 @@ def regret(log: Tables, assignments: pd.DataFrame, rounds: pd.DataFrame, setting
     """Penalised excess of past rounds over the best plan on measured pairs.
 
     A round counts once each of its tasks has succeeded on its own cluster and on `settings.pairs` clusters in all.
-    Times are means of succeeded runs and reliabilities shares of finished ones. Only measured pairs may be chosen, so
-    the excess is estimated too low. Costs are (makespan + price · predicted makespan · shortfall of gamma) / predicted
-    makespan.
+    Times are means of succeeded runs and reliabilities shares of finished ones; clusters were as busy as the round knew
+    them. Only measured pairs may be chosen, so the excess is estimated too low. Costs are (makespan + price · predicted
+    makespan · shortfall of gamma) / predicted makespan.
 
     Returns:
         `regret.mean` over the rounds that count, and `regret.rounds`, how many they are.
@@ -235,7 +235,9 @@ def regret(log: Tables, assignments: pd.DataFrame, rounds: pd.DataFrame, setting
         if not known[plan, np.arange(len(tasks))].all() or (known.sum(axis=0) < settings.pairs).any():
             continue
         T, A = np.where(known, cells.duration[:, tasks], 1.0), np.where(known, cells.reliability[:, tasks], 0.0)
-        problem = MatchingProblem(T=T, A=A, gamma=np.nan_to_num(float(one["gamma"])), allowed=known)
+        waits = one["data"].get("backlog", {})
+        backlog = [waits.get(name, 0.0) for name in log["clusters"]["cluster_id"]]
+        problem = MatchingProblem(T, A, np.nan_to_num(float(one["gamma"])), known, backlog=backlog)
         values.append(_excess(problem, plan, float(one["makespan"]), settings))
     return {"regret.mean": float(np.mean(values)), "regret.rounds": float(len(values))} if values else {}
 
