@@ -23,7 +23,7 @@ from mfcp.platform.state.home import home_folder, open_store, settings  # noqa: 
 
 @flow(name="mfcp-promote", persist_result=False)
 def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
-    """Judge the challenger on the newest log and promote it if it is surely better; else say why not.
+    """Judge the challenger on the newest log and promote it if it is significantly better; else say why not.
 
     Args:
         home: the platform's folder; empty for MFCP_HOME, else `platform`.
@@ -42,8 +42,8 @@ def promote(home: str = "", lock_wait_s: float = 60.0) -> dict[str, Any]:
         limit = params.section("validate").max_bad_share
         return validate(workspace.read_log(folder, lock_wait_s), max_bad_share=limit).tables
 
-    before, section = models.current(), params.section("platform").promote
-    verdict = promotion(models, log, section)
+    before, section = models.current(), params.section("platform")
+    verdict = promotion(models, log, section.promote, section.match.gamma)
     logger.info("%s: %s", "promoted" if verdict.promote else "not promoted", verdict.why)
     if verdict.promote:
         told = {"version": models.current() or "", "before": before or "", "why": verdict.why}

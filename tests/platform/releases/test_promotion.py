@@ -50,8 +50,18 @@ def test_the_better_release_replaces_the_worse_and_not_the_other_way_round(
     assert judge(worse, better, pool, log, SETTINGS) == verdict  # drawn with a seed made of the versions
     back = judge(better, worse, pool, log, SETTINGS)
     assert not back.promote
-    assert back.why.startswith("not surely better")
+    assert back.why.startswith("not significantly better")
     assert back.numbers["low"] > 0
+
+
+def test_rounds_are_short_of_the_gamma_that_the_platform_asks_for(
+    good: Path, bad: Path, pool: TaskPool, log: Tables
+) -> None:
+    worse, better = Release.load(bad), Release.load(good)
+    of = {gamma: judge(worse, better, pool, log, SETTINGS, gamma).numbers for gamma in (None, worse.gamma, 0.0, 0.999)}
+    assert of[None] == of[worse.gamma]
+    for who in ("champion_violations", "challenger_violations"):
+        assert of[0.0][who] == 0.0 < of[None][who] < of[0.999][who]
 
 
 def test_an_equal_release_is_not_promoted(good: Path, pool: TaskPool, log: Tables) -> None:

@@ -54,19 +54,22 @@ class Verdict:
     numbers: dict[str, float] = field(default_factory=dict)
 
 
-def promotion(models: Models, log: Callable[[], Tables], settings: PromoteSettings) -> Verdict:
+def promotion(
+    models: Models, log: Callable[[], Tables], settings: PromoteSettings, gamma: float | None = None
+) -> Verdict:
     """Judge the challenger, if there is one, promote it if it is better, and keep the numbers for the tracking store.
 
     Args:
         models: of the platform.
         log: reads the newest validated log; called if there is something to judge.
         settings: see `PromoteSettings`.
+        gamma: see `judge`.
     """
     champion, challenger = models.champion(), models.challenger()
     if champion is None or challenger is None:
         return Verdict(False, "no champion" if champion is None else "no challenger")
     tables = log()
-    verdict = judge(champion, challenger, logged_pool(tables), tables, settings)
+    verdict = judge(champion, challenger, logged_pool(tables), tables, settings, gamma)
     if verdict.promote:
         models.promote(challenger.version, verdict.why)
     content = {"champion": champion.version, "challenger": challenger.version, "promote": verdict.promote}
@@ -75,18 +78,27 @@ def promotion(models: Models, log: Callable[[], Tables], settings: PromoteSettin
     return verdict
 
 
-def judge(champion: Release, challenger: Release, pool: TaskPool, tables: Tables, settings: PromoteSettings) -> Verdict:
+def judge(
+    champion: Release,
+    challenger: Release,
+    pool: TaskPool,
+    tables: Tables,
+    settings: PromoteSettings,
+    gamma: float | None = None,
+) -> Verdict:
     """Both plan the same rounds; what counts is the penalised excess under the labels, round by round.
 
     Test tasks have a known time on at least two clusters that both releases know, and neither release has learned
-    from them. gamma and price are the champion's for both.
+    from them. The price is the champion's for both.
 
     Args:
         champion, challenger: what is compared; the rounds are drawn with a seed made of both versions.
         pool: labels of the newest log.
         tables: that log: features of the tasks, and their graphs.
         settings: see `PromoteSettings`.
+        gamma: least mean reliability of the platform's rounds; None for the champion's, as where none fails.
     """
+    gamma = champion.gamma if gamma is None or not champion.reliability_known else gamma
     shared = [c for c in champion.cluster_id if c in challenger.cluster_id and c in pool.cluster_id]
     labelled = pool.select(clusters=[list(pool.cluster_id).index(c) for c in shared])
     seen = champion.learned_from | challenger.learned_from
@@ -104,9 +116,10 @@ def judge(champion: Release, challenger: Release, pool: TaskPool, tables: Tables
     rng = np.random.default_rng(seed)
     rounds = rng.random((settings.rounds, len(labelled.task_id))).argsort(axis=1)[:, : settings.tasks]
     T, A, allowed = (gather(values, rounds[None]) for values in (labelled.T, labelled.A, labelled.allowed))
-    truth = MatchingProblem(T, A, champion.gamma, allowed)
+    truth = MatchingProblem(T, A, gamma, allowed)
     reference = Reference.solved(rounds, truth, price=champion.price, engine=_ENGINE)
-    plans = [_plan(release, tables, labelled, shared, rounds, champion) for release in (champion, challenger)]
+    level = (gamma, champion.price)
+    plans = [_plan(release, tables, labelled, shared, rounds, *level) for release in (champion, challenger)]
     metrics = [round_metrics(plan, reference, price=champion.price) for plan in plans]
     excess, short = ([values[name] for values in metrics] for name in ("penalised_excess", "violation_rate"))
     difference = excess[1] - excess[0]
@@ -135,7 +148,7 @@ def _verdict(numbers: dict[str, float], settings: PromoteSettings) -> Verdict:
         f"{numbers['champion_violations']:.1%}, difference [{numbers['violations_low']:+.1%}, "
         f"{numbers['violations_high']:+.1%}]"
     )
-    reason = "better" if better and guarded else "breaks gamma more often" if better else "not surely better"
+    reason = "better" if better and guarded else "breaks gamma more often" if better else "not significantly better"
     return Verdict(better and guarded, f"{reason}: {text}", numbers)
 
 
@@ -168,13 +181,11 @@ def interval(values: Floats, rounds: Ints, task: Any, count: int, rng: np.random
 
 
 def _plan(
-    release: Release, tables: Tables, pool: TaskPool, clusters: list[str], rounds: Ints, champion: Release
+    release: Release, tables: Tables, pool: TaskPool, clusters: list[str], rounds: Ints, gamma: float, price: float
 ) -> Ints:
     """(R, N) plans of a release for rounds of the pool's tasks, over pairs that the log knows."""
     tasks = tables["tasks"].set_index("task_id", drop=False).loc[list(pool.source_task)]
     belief = release.predict({**tables, "tasks": tasks.assign(task_id=pool.task_id, samples=pool.samples)})
     shared = belief.on([release.cluster_id.index(cluster) for cluster in clusters])
-    in_rounds = shared.in_rounds(rounds, gamma=champion.gamma, allowed=pool.allowed)
-    return release.trained.method.rule.plan(
-        in_rounds, parameter=float(release.trained.parameter[0]), price=champion.price
-    )
+    in_rounds = shared.in_rounds(rounds, gamma=gamma, allowed=pool.allowed)
+    return release.trained.method.rule.plan(in_rounds, parameter=float(release.trained.parameter[0]), price=price)
