@@ -49,6 +49,26 @@ def test_a_round_as_json_and_as_csv(model, tasks, capsys):
         assert row["cluster_id"] != row["why"].removeprefix("next best ").split(":")[0]
 
 
+def test_a_cluster_that_is_busy_gets_less_and_is_told(model, tasks, capsys):
+    out = tasks / "plan.json"
+    plans = {}
+    for backlog in ("", "a=0", " a = 1e6, b=20"):
+        assert run("--model", model, "--tasks", tasks / "round", "--backlog", backlog, "--out", out) == 0
+        plans[backlog] = json.loads(out.read_text())
+        told = capsys.readouterr().out
+    assert "busy before: a 1e+06 s, b 20 s\n" in told
+    assert plans[""] == plans["a=0"]
+    assert plans[""]["backlog"] == {}
+    busy = plans[" a = 1e6, b=20"]
+    assert busy["backlog"] == {"a": 1e6, "b": 20.0}
+    assert "a" in {task["cluster_id"] for task in plans[""]["tasks"]}
+    assert "a" not in {task["cluster_id"] for task in busy["tasks"]}
+    ends = {name: busy["backlog"].get(name, 0.0) for name in "bc"}
+    for task in busy["tasks"]:
+        ends[task["cluster_id"]] += task["seconds"]
+    assert busy["makespan"] == pytest.approx(max(ends.values()))
+
+
 def test_one_task_is_explained(model, tasks, capsys):
     assert run("--model", model, "--tasks", tasks / "tasks.csv", "--explain", "task503", "--out", tasks / "p.json") == 0
     text = capsys.readouterr().out
@@ -103,6 +123,12 @@ def test_a_wrong_cell_of_a_graph_is_named(model, tasks, capsys, table, column, v
     [
         (["--gamma", "2"], "gamma: expected a mean reliability in [0, 1], got 2.0"),
         (["--clusters", "a,moon"], "--clusters: unknown 'moon'; the release knows a, b, c"),
+        (["--backlog", "a=1,moon=2"], "--backlog: unknown 'moon'; the release knows a, b, c"),
+        (["--backlog", "a=1,b"], "--backlog: expected CLUSTER=SECONDS, got 'b'"),
+        (["--backlog", "=1"], "--backlog: expected CLUSTER=SECONDS, got '=1'"),
+        (["--backlog", "a=long"], "--backlog: expected CLUSTER=SECONDS, got 'a=long'"),
+        (["--backlog", "a=-1"], "backlog of a: expected a finite number, at least 0, got -1.0"),
+        (["--backlog", "a=nan"], "backlog of a: expected a finite number, at least 0, got nan"),
         (["--out", "plan.xml"], "--out plan.xml: expected a name that ends in .json or .csv"),
         (["--time-limit", "0"], "--time-limit: expected seconds above 0"),
         (["--explain", "nobody"], "nobody"),

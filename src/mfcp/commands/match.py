@@ -44,6 +44,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--engine", metavar="NAME", default="auto", help="default: auto, the release's own rule")
     parser.add_argument("--gamma", type=float, metavar="G", help="least mean reliability (default: the release's)")
     parser.add_argument("--clusters", metavar="a,b,…", help="clusters at hand (default: all that the release knows)")
+    parser.add_argument(
+        "--backlog",
+        default="",
+        metavar="a=S,…",
+        help="clusters that are busy, and for how many seconds (default: none)",
+    )
     parser.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds for engine and bound (10)")
     parser.add_argument("--explain", metavar="TASK", help="also print every cluster's case for this task")
     parser.add_argument(
@@ -92,10 +98,11 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError(f"--out {options.out}: expected a name that ends in .json or .csv")
     load_members(options)
     clusters = None if options.clusters is None else {name.strip() for name in options.clusters.split(",")}
-    measuring = _measuring(options)
+    measuring, backlog = _measuring(options), _backlog(options.backlog)
     release, tables = Release.load(options.model), with_zoo_models(read_new_tasks(options.tasks))
-    if clusters is not None and (unknown := sorted(clusters - set(release.cluster_id))):
-        raise SettingsError(f"--clusters: unknown '{unknown[0]}'; the release knows {', '.join(release.cluster_id)}")
+    for option, named in (("--clusters", clusters or set()), ("--backlog", set(backlog))):
+        if unknown := sorted(named - set(release.cluster_id)):
+            raise SettingsError(f"{option}: unknown '{unknown[0]}'; the release knows {', '.join(release.cluster_id)}")
     evidence = None if options.observed is None else read_evidence(release, tables, options.observed)
     decision = decide(
         release,
@@ -104,6 +111,7 @@ def run(options: argparse.Namespace) -> None:
         clusters=clusters,
         engine=options.engine,
         time_limit=options.time_limit,
+        backlog=backlog,
         evidence=evidence,
     )
     if options.explain is not None:
@@ -114,6 +122,20 @@ def run(options: argparse.Namespace) -> None:
     if options.measure_out is not None:
         write_answer_sheet(options.measure_out, tables, worth or [])
     _write(options.out, release, decision, worth)
+
+
+def _backlog(text: str) -> dict[str, float]:
+    """cluster → seconds of `a=600,b=30`."""
+    found: dict[str, float] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, seconds = part.rpartition("=")
+        try:
+            found[name.strip()] = float(seconds)
+        except ValueError:
+            name = ""
+        if not name:
+            raise SettingsError(f"--backlog: expected CLUSTER=SECONDS, got '{part}'")
+    return found
 
 
 def _measuring(options: argparse.Namespace) -> Measuring | None:
@@ -184,6 +206,10 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
         share = f"reliability {decision.mean_reliability:.4f} (gamma {decision.gamma:.4f})"
     lines += [f"not measured: {text}" for text in content["not_measured"]]
     lines += _measurements(content.get("measure"))
+    if decision.backlog:
+        lines.append(
+            "busy before: " + ", ".join(f"{name} {seconds:.6g} s" for name, seconds in decision.backlog.items())
+        )
     lines.append(
         f"{len(rows)} tasks on {len(set(decision.cluster_id))} of {len(decision.clusters)} clusters by "
         f"'{decision.rule}': {_STATUS.get(decision.status, decision.status)}, makespan {decision.makespan:.6g} s"

@@ -75,6 +75,14 @@ class Decision:
         """(makespan - lower_bound) / lower_bound."""
         return self.makespan / self.lower_bound - 1.0
 
+    @property
+    def backlog(self) -> dict[str, float]:
+        """Seconds for which clusters were taken to be busy before; idle ones are left out."""
+        if self.belief.backlog is None:
+            return {}
+        waits = zip(self.clusters, self.belief.backlog[0].tolist(), strict=True)
+        return {name: seconds for name, seconds in waits if seconds}
+
     def movers(self) -> list[tuple[Mover, ...]]:
         """Per task, the observed runs that moved its time on its cluster most, the first most."""
         return [self.believed.movers(j, name) for j, name in enumerate(self.cluster_id)]
@@ -85,6 +93,7 @@ class Decision:
             **self.provenance,
             "rule": self.rule,
             "status": self.status,
+            "backlog": self.backlog,
             "gamma": self.gamma,
             "reliability": self.mean_reliability,
             "makespan": self.makespan,

@@ -17,6 +17,7 @@ from mfcp.platform.service.api import _Bytes, create_app
 from mfcp.platform.service.champion import Champion
 from mfcp.platform.service.desk import Desk
 from mfcp.platform.service.protocol import ServeSettings
+from mfcp.platform.state.attempts import Attempts
 from mfcp.release.decision import decide
 
 TOKEN = "a-token-of-some-length"
@@ -70,6 +71,28 @@ def test_clusters_that_are_offline_are_not_chosen(client, platform):
     finally:
         store.set_online({"b": True})
         until_offline([])
+
+
+def test_clusters_that_are_busy_are_known_or_told(client, platform):
+    _, store = platform
+    idle = answer(client, "match", tasks=rows())
+    assert idle["backlog"] == {}
+    told = answer(client, "match", tasks=rows(), backlog={"a": 1e6})
+    assert told["backlog"] == {"a": 1e6}
+    assert "a" in {task["cluster_id"] for task in idle["tasks"]}
+    assert "a" not in {task["cluster_id"] for task in told["tasks"]}
+    for wrong, status in (({"moon": 1}, 404), ({"a": -1}, 422), ({"a": "1"}, 422), ({"a": True}, 422), ([1], 422)):
+        assert client.post("/v1/match", json={"tasks": rows(), "backlog": wrong}).status_code == status
+    attempts = Attempts(store)
+    attempts.report("a", up=True, why="", backlog_s=5e5)
+    try:
+        until(lambda: answer(client, "match", tasks=rows())["backlog"] == {"a": 5e5})  # looked at once a second
+        known = answer(client, "explain", tasks=rows())
+        assert "a" not in {task["cluster_id"] for task in known["tasks"]}
+        assert answer(client, "match", tasks=rows(), backlog={}) == idle
+    finally:
+        attempts.report("a", up=True, why="", backlog_s=0.0)
+        until(lambda: answer(client, "match", tasks=rows())["backlog"] == {})
 
 
 def test_an_explanation_has_the_plan_and_the_case_for_it(client):

@@ -183,9 +183,8 @@ def _rows(decision: Decision) -> tuple[dict[str, Any], pd.DataFrame, list[Note]]
     tracked = ("tasks", "makespan", "gap", "mean_reliability", "took_s")
     notes = [Note(f"round.{name}", facts[name]) for name in tracked if facts[name] is not None]
     data = {**decision.data, "not_measured": decision.provenance["not_measured"]}
-    if decision.belief.backlog is not None:
-        waits = zip(decision.clusters, decision.belief.backlog[0].tolist(), strict=True)
-        data["backlog"] = {name: seconds for name, seconds in waits if seconds}
+    if decision.backlog:
+        data["backlog"] = decision.backlog
     if decision.believed.observed:
         notes.append(Note("round.observed", float(decision.believed.observed)))
         movers = zip(decision.task_id, decision.movers(), strict=True)

@@ -33,6 +33,7 @@ def _no_other_kind(value: Any) -> Any:
     return value
 
 
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_no_other_kind)]
 _TYPES: dict[str, Any] = {"text": str, "integer": int, "real": float, "time": str}
 
 
@@ -100,6 +101,11 @@ class AskedMatch(Asked):
     )
     clusters: list[str] | None = Field(
         None, min_length=1, max_length=10_000, description="at hand; all online if left out"
+    )
+    backlog: dict[str, _Seconds] | None = Field(
+        None,
+        max_length=10_000,
+        description="cluster → seconds for which it is busy before; what the platform knows if left out",
     )
     engine: str = Field("auto", description="auto for the release's rule, else an engine of mfcp solve")
 
@@ -230,9 +236,10 @@ class Answers:
 
     def _decided(self, asked: AskedMatch) -> tuple[Decision, list[str]]:
         release, offline = self.champion.release, self.champion.offline
-        if asked.clusters is not None and (unknown := sorted(set(asked.clusters) - set(release.cluster_id))):
-            known = ", ".join(release.cluster_id)
-            raise UnknownNameError(f"clusters: unknown '{unknown[0][:80]}'; release {release.version} knows {known}")
+        for field, named in (("clusters", asked.clusters), ("backlog", asked.backlog)):
+            if unknown := sorted(set(named or ()) - set(release.cluster_id)):
+                known = ", ".join(release.cluster_id)
+                raise UnknownNameError(f"{field}: unknown '{unknown[0][:80]}'; release {release.version} knows {known}")
         at_hand = set(release.cluster_id if asked.clusters is None else asked.clusters) - offline
         if not at_hand:
             raise MfcpError(f"no cluster is online of {', '.join(asked.clusters or release.cluster_id)}")
@@ -243,6 +250,7 @@ class Answers:
             clusters=at_hand,
             engine=asked.engine,
             time_limit=self.time_limit,
+            backlog=self.champion.backlog if asked.backlog is None else asked.backlog,
             evidence=asked.evidence(release),
         )
         return decision, sorted(offline & set(release.cluster_id))

@@ -31,10 +31,11 @@ class Champion:
         current: version of the release that should decide, None where there is none.
         load: that release, or one that may stand in for it.
         find_offline: clusters that take no tasks now.
+        find_backlog: cluster → seconds for which it is busy.
         remember: gives a release its memory of graphs.
 
     Attributes:
-        offline: these clusters as of the last refresh; no request waits for the database.
+        offline, backlog: of the last refresh; no request waits for the database.
     """
 
     def __init__(
@@ -42,10 +43,13 @@ class Champion:
         current: Callable[[], str | None],
         load: Callable[[], Release | None],
         find_offline: Callable[[], frozenset[str]],
+        find_backlog: Callable[[], dict[str, float]],
         remember: Callable[[Release], RememberingRelease],
     ) -> None:
-        self._current, self._load, self._find_offline, self._remember = current, load, find_offline, remember
+        self._current, self._load, self._remember = current, load, remember
+        self._find_offline, self._find_backlog = find_offline, find_backlog
         self.offline: frozenset[str] = frozenset()
+        self.backlog: dict[str, float] = {}
         self._release: RememberingRelease | None = None
         self._asked: str | None = None
         self._why, self._again = "starting: the champion is being loaded", 0.0
@@ -62,6 +66,7 @@ class Champion:
             lambda: release.version,
             lambda: release,
             frozenset,
+            dict,
             lambda own: RememberingRelease.of(own, most=graphs),
         )
 
@@ -73,6 +78,7 @@ class Champion:
             models.current,
             models.champion,
             store.offline,
+            store.backlogs,
             lambda own: RememberingRelease.of(own, store.graphs, most=graphs),
         )
 
@@ -109,7 +115,7 @@ class Champion:
         but the warning.
         """
         try:
-            self.offline = self._find_offline()
+            self.offline, self.backlog = self._find_offline(), self._find_backlog()
             wanted = self._current()
             if wanted == self._asked and (not self._why or time.monotonic() < self._again):
                 return

@@ -80,6 +80,7 @@ class MatchAnswer(Provenance):
 
     rule: str
     status: str = Field(description="optimal, feasible, or short where the plan is predicted to miss gamma")
+    backlog: dict[str, float] = Field(description="seconds for which clusters are busy before; without idle ones")
     gamma: float | None
     reliability: float | None
     makespan: float = Field(description="seconds")
