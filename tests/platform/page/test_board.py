@@ -49,12 +49,13 @@ def platform(home, folder, match):
 
 def test_it_knows_what_a_round_would_know(home, tmp_path):
     """Settings of rounds, and how busy clusters are: what is shown for the next round is what that round decides."""
-    match = {"gamma": 0.5, "tasks": 12, "engine": "exact"}
+    match = {"gamma": 0.5, "tasks": 8, "engine": "exact"}
     store, models = platform(home, tmp_path, match)
     board = Board.of_platform(tmp_path, store)
+    idle = board.decide(Wish("pending", backlog={}))  # and what is compiled at first is
     shown = board.try_out(Wish("pending")).now
-    assert board.sources() == {"pending": "the 12 tasks of the next round"}
-    idle = board.decide(Wish("pending", backlog={}))
+    assert shown.rule == "exact"
+    assert board.sources() == {"pending": "the 8 tasks of the next round"}
     assert sum(name == "a" for name in shown.cluster_id) < sum(name == "a" for name in idle.cluster_id)
     match_round(store, models, MatchSettings(**match))
     decided = store.assignments(round_id=1).set_index("task_id")["cluster_id"]
@@ -62,6 +63,8 @@ def test_it_knows_what_a_round_would_know(home, tmp_path):
     assert shown.gamma == store.rounds()["gamma"].iloc[0] == 0.5
     assert shown.makespan == pytest.approx(store.rounds()["makespan"].iloc[0])
 
+    (tmp_path / "repo" / "params.yaml").write_text(yaml.safe_dump({"platform": {"match": match | {"gamma": 0.6}}}))
+    assert board.completed(Wish("pending")).gamma == 0.6
     Attempts(store).report("a", up=True, why="", backlog_s=0.0)
     again = board.try_out(Wish("1"))  # as busy as it was then
     assert again.then.makespan == pytest.approx(shown.makespan)

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -78,7 +79,7 @@ class Board:
         store, models: of the platform; None for a single release.
         given: tasks to try, where there is no platform.
         log: folder of a platform's log, whose finished runs count as they do in its rounds.
-        rounds: what a round takes, asked for anew at every decision: it may have been changed.
+        rounds: what a round takes; asked for at every decision, since it may have been changed.
         time_limit: seconds for a bound.
     """
 
@@ -104,9 +105,14 @@ class Board:
     def of_platform(home: Path, store: Store) -> Board:
         """A platform's."""
 
+        @lru_cache(maxsize=1)
+        def read(changed_at: int) -> MatchSettings:
+            own: MatchSettings = settings(home).section("platform").match
+            return own
+
         def rounds() -> MatchSettings:
-            made = (home / "repo" / "params.yaml").exists()
-            return settings(home).section("platform").match if made else MatchSettings()
+            path = home / "repo" / "params.yaml"
+            return read(path.stat().st_mtime_ns) if path.exists() else MatchSettings()
 
         champion = Champion.of_platform(home, store, graphs=10_000)
         return Board(champion, store=store, models=Models(home, store), log=log_folder(home), rounds=rounds)
