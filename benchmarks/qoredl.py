@@ -7,7 +7,8 @@
 DIR holds `iteration_time.parquet`. Rows at random have the same configuration on both sides: a figure of that split
 says how noisy runs are, and little else. By configuration, a model was seen with other allocations; by model, never. R²
 is of seconds over all rows, MAPE the mean of |predicted / measured - 1|. Ratios are to the forest's MAPE, the interval
-is of draws of configurations. Operator models need graphs, which this log has not.
+is of draws of configurations, or of models where these are left out. Operator models need graphs, which this log has
+not.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def score(predicted: Floats, seconds: Floats) -> tuple[float, float]:
 
 
 def interval(model: Floats, peer: Floats, groups: Ints) -> tuple[float, float, float]:
-    """Ratio of mean errors (n,) and what 95 % of the draws of configurations give."""
+    """Ratio of mean errors (n,) and what 95 % of the draws of groups give."""
     of = np.unique(groups, return_inverse=True)[1]
     sums = np.stack([np.bincount(of, values) for values in (model, peer)])
     count = sums.shape[1]
@@ -135,7 +136,7 @@ def splits(x: Floats, seconds: Floats, draws: int) -> None:
                     error += np.abs(predicted / seconds - 1) / draws
             errors[name] = error
             (r2, mape), (r2_sd, mape_sd) = np.mean(found, axis=0), np.std(found, axis=0)
-            ratio, low, high = interval(error, errors[FOREST], configuration)
+            ratio, low, high = interval(error, errors[FOREST], model if split == "by model" else configuration)
             beside = "" if name == FOREST else f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
             print(
                 f"  {name:26} {r2:6.3f} ± {r2_sd:.3f} {100 * mape:6.1f} ± {100 * mape_sd:.1f} %  {beside}", flush=True
