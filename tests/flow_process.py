@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from running import Prefect
 from flows import service
 
 REPOSITORY = Path(__file__).parents[1]
+_PATIENCE_S = 300.0  # with one flow
 _PROGRAM = """
 import importlib, json, os, sys, traceback
 answers = os.fdopen(os.dup(1), "w")
@@ -63,7 +65,10 @@ class FlowProcess:
         before = self._log.stat().st_size
         call = {"home": str(home), "flow": flow, "name": name, "arguments": arguments}
         print(json.dumps(call), file=process.stdin, flush=True)
+        watchdog = threading.Timer(_PATIENCE_S, process.kill)
+        watchdog.start()
         answered = process.stdout.readline()
+        watchdog.cancel()
         with self._log.open() as log:
             log.seek(before)
             said = log.read()

@@ -125,6 +125,8 @@ def test_a_wrong_cell_of_a_graph_is_named(model, tasks, capsys, table, column, v
         (["--clusters", "a,moon"], "--clusters: unknown 'moon'; the release knows a, b, c"),
         (["--backlog", "a=1,moon=2"], "--backlog: unknown 'moon'; the release knows a, b, c"),
         (["--backlog", "a=1,b"], "--backlog: expected CLUSTER=SECONDS, got 'b'"),
+        (["--backlog", "a=1,b=2, a=1"], "--backlog: 'a' is named twice"),
+        (["--backlog", " =1"], "--backlog: expected CLUSTER=SECONDS, got '=1'"),
         (["--backlog", "=1"], "--backlog: expected CLUSTER=SECONDS, got '=1'"),
         (["--backlog", "a=long"], "--backlog: expected CLUSTER=SECONDS, got 'a=long'"),
         (["--backlog", "a=-1"], "backlog of a: expected a finite number, at least 0, got -1.0"),

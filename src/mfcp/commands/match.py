@@ -128,9 +128,11 @@ def _backlog(text: str) -> dict[str, float]:
     """cluster → seconds of `a=600,b=30`."""
     found: dict[str, float] = {}
     for part in filter(None, map(str.strip, text.split(","))):
-        name, _, seconds = part.rpartition("=")
+        name, _, seconds = map(str.strip, part.rpartition("="))
+        if name in found:
+            raise SettingsError(f"--backlog: '{name}' is named twice")
         try:
-            found[name.strip()] = float(seconds)
+            found[name] = float(seconds)
         except ValueError:
             name = ""
         if not name:

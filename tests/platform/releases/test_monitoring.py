@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
 from mfcp.data.log.tables import Tables
+from mfcp.matching.planning import solve
+from mfcp.matching.problem import MatchingProblem
+from mfcp.platform.releases import monitoring
 from mfcp.platform.releases.monitoring import (
     WIDTH,
     Detector,
@@ -141,6 +144,22 @@ def test_regret_counts_the_backlog_that_the_round_knew(store: Store) -> None:
     runs += [run(40 + i, 2, c, 100.0) for i, c in enumerate("ab")]
     found = regret(log(3, runs), store.assignments(), store.rounds(), SETTINGS)
     assert found == {"regret.mean": pytest.approx(0.5 * 30 / 130), "regret.rounds": 2.0}
+
+
+def test_rounds_on_idle_clusters_are_no_other_kind_of_problem(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backlog of zeros would be one for engines that are slower."""
+    asked: list[bool] = []
+
+    def noted(problem: MatchingProblem, **how: Any) -> Any:
+        asked.append(problem.extended)
+        return solve(problem, **how)
+
+    monkeypatch.setattr(monitoring, "solve", noted)
+    assign(store, plan([0], "a"), makespan=100.0)
+    assign(store, plan([1], "a"), makespan=100.0, backlog={"a": 30.0})
+    runs = [run(10 * t + i, t, c, 100.0) for t in (0, 1) for i, c in enumerate("ab")]
+    regret(log(2, runs), store.assignments(), store.rounds(), SETTINGS)
+    assert asked == [True, False]  # the newest first
 
 
 def test_regret_charges_the_reliability_that_is_missing(store: Store) -> None:

@@ -182,8 +182,10 @@ class Board:
 
     def _known(self, source: str) -> dict[str, float]:
         """The backlog that a round of these tasks knows, or knew."""
-        if self.store is None or not source.isdecimal():
-            return {} if self.store is None else self.store.backlogs()
+        if self.store is None:
+            return {}
+        if not source.isdecimal():
+            return self.store.backlogs()
         with contextlib.suppress(UnknownNameError):  # who asks for its tasks is told
             return dict(self.round(int(source))[0]["data"].get("backlog", {}))
         return {}

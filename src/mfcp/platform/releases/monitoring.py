@@ -237,7 +237,8 @@ def regret(log: Tables, assignments: pd.DataFrame, rounds: pd.DataFrame, setting
         T, A = np.where(known, cells.duration[:, tasks], 1.0), np.where(known, cells.reliability[:, tasks], 0.0)
         waits = one["data"].get("backlog", {})
         backlog = [waits.get(name, 0.0) for name in log["clusters"]["cluster_id"]]
-        problem = MatchingProblem(T, A, np.nan_to_num(float(one["gamma"])), known, backlog=backlog)
+        gamma = np.nan_to_num(float(one["gamma"]))
+        problem = MatchingProblem(T, A, gamma, known, backlog=backlog if any(backlog) else None)
         values.append(_excess(problem, plan, float(one["makespan"]), settings))
     return {"regret.mean": float(np.mean(values)), "regret.rounds": float(len(values))} if values else {}
 
