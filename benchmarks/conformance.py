@@ -37,8 +37,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the published sets")
     parser.add_argument("--only", help="one set")
     parser.add_argument("--rates", type=float, default=4.8, help="of gavel_sim: up to so many jobs an hour (4.8)")
+    parser.add_argument(
+        "--orders", action="store_true", help="of gavel_sim: max-min fairness by other solvers, instead"
+    )
     options = parser.parse_args()
     console, found = Console(width=170), list[Number]()
+    if options.orders:
+        console.print(orders(options.data / "gavel_sim", options.rates))
+        return
     for name, numbers in SETS.items():
         if options.only not in (None, name):
             continue
@@ -53,6 +59,16 @@ def main() -> None:
         console.print(table)
     console.print(summary(found))
     sys.exit(any(each.missed for each in found))
+
+
+def orders(folder: Path, rates: float) -> Table:
+    """Max-min fairness by other ways than a linear program, at each rate."""
+    table = Table("jobs/h", "theirs", *(f"{way}, h" for way in gavel.WAYS), *(f"{way}, order" for way in gavel.WAYS))
+    for each in gavel.orders(folder, rates):
+        hours = [f"{each.ours[way]:.2f}" for way in gavel.WAYS]
+        kept = [f"{each.kept[way]} of {each.others}" for way in gavel.WAYS]
+        table.add_row(f"{each.rate:g}", f"{each.published:.2f}", *hours, *kept)
+    return table
 
 
 if __name__ == "__main__":

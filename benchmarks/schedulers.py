@@ -123,7 +123,8 @@ HELD: dict[str, str] = {
     **dict.fromkeys(("in_turn_packed", "gandiva"), "numbers of Gavel"),
     "max_min_packed": "numbers of Gavel; another solver",
     **dict.fromkeys(
-        ("water_filling", "max_min_in_parts", "throughput_per_cost", "least_makespan_packed"), "another solver"
+        ("water_filling", "max_min_in_parts", "max_min_admm", "throughput_per_cost", "least_makespan_packed"),
+        "another solver",
     ),
     "muxflow": "all matchings of small cases",
     "cognn": "all pairings of small cases",

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.dede.study import Case, Part, Requirement, program, verdicts
-from mfcp.matching.decomposition.alternating_directions import State, nonnegative_quadratic, project_knapsack
+from mfcp.matching.decomposition.alternating_directions import State
+from mfcp.simulator.policies.sharing.admm import FairShares, MaxMinBlocks
 
 TYPES, JOBS = 456, 2560  # published: 456 types, 2,588 kinds of job
 
@@ -64,26 +65,11 @@ def split(jobs: Jobs, parts: int, rng: np.random.Generator) -> list[Part]:
     return [(replace(jobs, W=jobs.W / parts, g=jobs.g[own], s=jobs.s[:, own]), own) for own in groups]
 
 
-class Fairness:
-    """What both objectives share; a point is (M, N), with a last row of levels for max-min."""
-
-    start_rho = 1.0  # over sqrt(M N)
-    levels = 0
+class Fairness(FairShares):
+    """What both objectives need besides the steps."""
 
     def __init__(self, jobs: Jobs) -> None:
-        self.jobs, self.open = jobs, jobs.s > 0
-        self.unit = float(np.sqrt((jobs.s**2).sum(axis=0)).mean())
-        self.s = jobs.s / self.unit
-        self.count = self.open.sum(axis=0).astype(float)
-
-    def cold(self) -> State:
-        """Every job on all types alike, for as much of the time as the GPUs allow."""
-        M, N = self.s.shape
-        z = np.zeros((M + self.levels, N))
-        z[:M] = self.open / self.count * min(1.0, self.jobs.W.sum() / self.jobs.g.sum())
-        if self.levels:
-            z[M] = self.utilities(z).mean()
-        return State(z, np.zeros_like(z), self.start_rho / float(np.sqrt(M * N)))
+        super().__init__(jobs.s, jobs.g, jobs.W)
 
     def carried(self, state: State, renewed: np.ndarray) -> State:
         """A state for the next round: new jobs start cold."""
@@ -91,44 +77,12 @@ class Fairness:
         z[:, renewed], v[:, renewed] = cold.z[:, renewed], cold.v[:, renewed]
         return replace(state, z=z, v=v)
 
-    def shares(self, point: np.ndarray) -> np.ndarray:
-        """Resource step: every type serves at most the GPUs that it has."""
-        return project_knapsack(np.where(self.open, point, -np.inf), self.jobs.g, self.jobs.W)
 
-    def utilities(self, x: np.ndarray) -> np.ndarray:
-        return (self.s * x[: len(self.s)]).sum(axis=0)
-
-    def repaired(self, point: np.ndarray) -> np.ndarray:
-        """(M, N) feasible shares: negative parts cut, then jobs and types scaled down to their limits."""
-        x = np.where(self.open, np.maximum(point[: len(self.s)], 0.0), 0.0)
-        x /= np.maximum(x.sum(axis=0), 1.0)
-        return x * np.minimum(1.0, self.jobs.W / np.maximum(x @ self.jobs.g, 1e-300))[:, None]
-
-
-class MaxMin(Fairness):
-    """Every job has a copy of the level, which it may not fall below; the types' side agrees on one level."""
-
-    start_rho = 3.0
-    levels = 1
-
-    def __init__(self, jobs: Jobs) -> None:
-        super().__init__(jobs)
-        # rows of a job: Σ_k x_kj <= 1 and level_j - Σ_k s_kj x_kj <= 0
-        cross = -self.s.sum(axis=0)
-        self.gram = np.stack([np.stack([self.count, cross]), np.stack([cross, (self.s**2).sum(axis=0) + 1.0])])
-
-    def resource_step(self, point: np.ndarray, rho: float) -> np.ndarray:
-        level = point[-1].mean() + 1.0 / (rho * point.shape[1])
-        return np.vstack([self.shares(point[:-1]), np.full(point.shape[1], level)])
-
-    def demand_step(self, point: np.ndarray, rho: float) -> np.ndarray:
-        x, level = np.where(self.open, point[:-1], 0.0), point[-1]
-        excess = np.stack([x.sum(axis=0) - 1.0, level - self.utilities(x)])
-        full, low = nonnegative_quadratic(self.gram, excess, np.zeros_like(excess))
-        return np.vstack([x - full * self.open + low * self.s, level - low])
+class MaxMin(Fairness, MaxMinBlocks):
+    """The product's, of these jobs."""
 
     def quality(self, point: np.ndarray) -> float:
-        return self.unit * float(self.utilities(self.repaired(point)).min())
+        return self.level(self.repaired(point))
 
 
 class Proportional(Fairness):
@@ -141,16 +95,16 @@ class Proportional(Fairness):
 
     def demand_step(self, point: np.ndarray, rho: float) -> np.ndarray:
         p = np.where(self.open, point, 0.0)
-        free = self._gain(p, self.s, rho)
+        free = self._gain(p, self.speed, rho)
         over = free.sum(axis=0) > 1.0
         # a job that runs all the time moves within Σ_k x_kj = 1: the same step on what is left of p and s there
         within = p - self.open * ((p.sum(axis=0) - 1.0) / self.count)
-        along = self.s - self.open * (self.s.sum(axis=0) / self.count)
+        along = self.speed - self.open * (self.speed.sum(axis=0) / self.count)
         return np.where(over, self._gain(within, along, rho), free)
 
     def _gain(self, p: np.ndarray, direction: np.ndarray, rho: float) -> np.ndarray:
         """p + direction / (ρ u) with u = s·(that): the positive root of u² - (s·p) u - s·direction / ρ = 0."""
-        now, slope = self.utilities(p), (self.s * direction).sum(axis=0) / rho
+        now, slope = self.utilities(p), (self.speed * direction).sum(axis=0) / rho
         u = 0.5 * (now + np.sqrt(now**2 + 4.0 * slope))
         return p + direction / (rho * np.maximum(u, 1e-12))
 
@@ -212,7 +166,7 @@ def filled(jobs: Jobs, quanta: int = 20) -> np.ndarray:
 
 def merge(points: list[np.ndarray], parts: list[Part], blocks: Fairness) -> np.ndarray:
     """The parts' allocations side by side."""
-    x = np.zeros(blocks.s.shape)
+    x = np.zeros(blocks.speed.shape)
     for point, (_, own) in zip(points, parts, strict=True):
         x[:, own] = point
     return x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,6 +33,8 @@ below the time of that today. With P100 so much faster on the models of which it
 BY_TYPE, BLIND = ("allox", "max_min", "finish_time", "max_min_packed", "gandiva"), ("las_shares", "finish_time_blind")
 AS_WRITTEN = "in turn, as written"
 ORDERS = (1, 2, 3)  # seeds of other orders in which blind policies fill the types
+WAYS = ("max_min", "max_min_admm", "max_min_in_parts")
+APART = 0.01
 LAST = 5000  # jobs 4000 to 5000 are measured; they stop when these have ended, and jobs go on arriving until then
 
 
@@ -71,6 +74,46 @@ def _number(folder: Path, row: dict[str, Any]) -> Number:
         return Trial("other orders of the types", (measure(run, policy), *others))
 
     return tried(number, trial if policy in (*BY_TYPE, *BLIND, "in_turn") else None)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Mean completion times in hours at a rate, and how many of the other policies are on the side where they were.
+
+    Attributes:
+        rate: jobs an hour.
+        published: of max-min fairness.
+        ours: by how shares are found.
+        kept: of each way, published policies that are slower or faster than it as they are than the published value.
+        others: published policies that differ from it by more than `APART`.
+    """
+
+    rate: float
+    published: float
+    ours: dict[str, float]
+    kept: dict[str, int]
+    others: int
+
+
+def orders(folder: Path, rates: float) -> list[Order]:
+    """Max-min fairness by other ways than a linear program, among all published policies, at each rate up to one."""
+    import_policies()
+    table = pd.DataFrame(json.loads((folder / "expected.json").read_text())["results"])
+    table = table[(table["metric"] == "mean_jct_h") & (table["rate_jobs_per_h"] <= rates)]
+    groups, result = list(table.groupby("rate_jobs_per_h")), []
+    with progress("gavel_sim", len(groups) * len(WAYS)) as advance:
+        for rate, group in groups:
+            published = group.set_index("policy")["value"]
+            own = float(published.pop("max_min_fairness_perf"))
+            others = published[(published / own - 1).abs() > APART].to_numpy()
+            ours, kept = dict[str, float](), dict[str, int]()
+            for way in WAYS:
+                run = partial(_completion_times, folder, seed=0, gap=3600 / float(rate))
+                ours[way] = MEASURES["mean_jct_h"](run, way)
+                kept[way] = int(((others < ours[way]) == (others < own)).sum())
+                advance()
+            result.append(Order(float(rate), own, ours, kept, len(others)))
+    return result
 
 
 class InTurnAsWritten(Shares):
