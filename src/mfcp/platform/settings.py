@@ -7,11 +7,15 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from mfcp.errors import SettingsError
+from mfcp.matching.engines.base import Engine
+from mfcp.matching.problem import MatchingProblem
 from mfcp.platform.deciding.rounds import MatchSettings
 from mfcp.platform.releases.monitoring import MonitorSettings
 from mfcp.platform.releases.promotion import PromoteSettings
 from mfcp.platform.running.job_settings import ClusterSettings, JobSettings
 from mfcp.platform.simulation.world import SimulatorSettings
+from mfcp.registry import import_members
 
 _RUN_S = 60.0
 
@@ -48,4 +52,19 @@ class PlatformSettings(BaseModel):
         """Clusters that are named are run on, unless somebody says never."""
         if self.clusters and "run" not in self.every_s.model_fields_set:
             object.__setattr__(self, "every_s", self.every_s.model_copy(update={"run": _RUN_S}))
+        return self
+
+    @model_validator(mode="after")
+    def _engine_can_match(self) -> Self:
+        """An engine that nobody knows would fail every round, one that takes no backlog as soon as a cluster is busy."""
+        if self.match.engine == "auto":
+            return self
+        import_members("mfcp.matching.engines")
+        try:
+            engine = Engine.build(self.match.engine)
+            if self.clusters:
+                busy = MatchingProblem([[1.0]], [[1.0]], 0.0, backlog=[1.0]).flat()
+                engine.resolve(busy, None, self.match.time_limit).refuse(busy, None)
+        except SettingsError as error:
+            raise ValueError(f"match.engine: {error}") from None
         return self
