@@ -56,7 +56,7 @@ class PlatformSettings(BaseModel):
 
     @model_validator(mode="after")
     def _engine_can_match(self) -> Self:
-        """An engine that nobody knows would fail every round, one that takes no backlog as soon as a cluster is busy."""
+        """Every round would fail with an engine that nobody knows, or once a cluster is busy with one that has no backlog."""
         if self.match.engine == "auto":
             return self
         import_members("mfcp.matching.engines")
