@@ -56,7 +56,7 @@ class PlatformSettings(BaseModel):
 
     @model_validator(mode="after")
     def _engine_can_match(self) -> Self:
-        """Every round would fail with an engine that nobody knows, or once a cluster is busy with one that has no backlog."""
+        """Rounds would fail: with an unknown engine all, with one that takes no backlog once a cluster is busy."""
         if self.match.engine == "auto":
             return self
         import_members("mfcp.matching.engines")
