@@ -134,7 +134,7 @@ HELD: dict[str, str] = {
     "gittins": f"{_REFERENCE}; all orders of small cases",
     "hydra": "all orders of small cases",
     "chronus": "all plans of small cases",
-    "goodput": "all sizes of small cases",
+    **dict.fromkeys(("goodput", "slaq"), "all sizes of small cases"),
     "themis_auction": "all allotments of small cases",
     "smd": "all choices of small cases",
     **dict.fromkeys(("qore", "hare", "optimus", "powerflow"), _HAND),
