@@ -53,8 +53,9 @@ def numbers(folder: Path, rates: float) -> list[Number]:
 
 def _number(folder: Path, row: dict[str, Any]) -> Number:
     what = f"{row['policy']}, seed {row['seed']}, {row['rate_jobs_per_h']} jobs/h, {row['metric']}"
-    policy = POLICIES[row["policy"]]
-    measure = MEASURES.get(row["metric"])
+    policy, measure = POLICIES.get(row["policy"]), MEASURES.get(row["metric"])
+    if policy is None:
+        return Number(what, row["value"], None, None, "no such policy here")
     if measure is None:
         return Number(what, row["value"], None, None, "how utilisation was counted is not known")
     gap = row.get("mean_gap_s") or 3600 / row["rate_jobs_per_h"]

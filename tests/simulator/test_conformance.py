@@ -1,10 +1,12 @@
 """What counts as explained and what as a miss in the benchmark of published numbers."""
 
+import json
 from random import Random
 
 import numpy as np
 import pytest
 
+from benchmarks.published import elasticflow, fgd, gavel, muri
 from benchmarks.published.gavel import InTurnAsWritten
 from benchmarks.published.results import Number, Trial, summary, tried
 from mfcp.simulator.policies.base import Moment
@@ -59,3 +61,28 @@ def test_gavels_code_gives_a_full_type_again():
     found = {tuple(given_by_the_letter(seed, 5)) for seed in range(40)}
     assert (1, 2, 2) in found
     assert any(v100 > 1 for v100, _, _ in found)
+
+
+CONSTANTS = {"iteration_time_factor": 1.0, "tiresias": {"gpu_seconds_limits": [1.0]}, "tuning_ratio": 1.0}
+
+
+@pytest.mark.parametrize("folder", [muri, gavel, fgd, elasticflow])
+def test_what_we_have_nothing_for_is_told_and_stops_nothing(folder, tmp_path):
+    """Another policy, another metric, a trace whose file is missing."""
+    known = {muri: ("srtf", "mean_jct_s"), gavel: ("allox", "mean_jct_h"), fgd: ("fgd", "gpu_allocation_percent"),
+             elasticflow: ("edf", "makespan_s")}[folder]  # fmt: skip
+    cases = [("of next year", known[1]), (known[0], "joules")]
+    if folder is not gavel:  # whose jobs are one file
+        cases.append(known)
+    results = [
+        {"policy": policy, "trace": "trace9", "workload": "w9", "metric": metric, "value": 1.0, "seed": 0, "seeds": [1],
+         "rate_jobs_per_h": 0.4, "nodes": 1, "slot_s": 60.0}
+        for policy, metric in cases
+    ]  # fmt: skip
+    (tmp_path / "expected.json").write_text(json.dumps({"constants": CONSTANTS, "results": results}))
+    (tmp_path / "fig10_jobs.csv").write_text("policy,job,end_time_s\n")
+    found = folder.numbers(tmp_path, 4.8)
+    assert len(found) == len(cases)
+    for number in found:
+        assert number.inside is None
+        assert number.skipped
