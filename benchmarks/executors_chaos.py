@@ -265,6 +265,7 @@ class Chaos:
         self.outcome, self.points = Outcome(seed, tasks), points
         self.driver: subprocess.Popen[bytes] | None = None
         self.later: list[tuple[float, Any]] = []  # what mends a fault, and when
+        self.away: set[str] = set()  # daemons that are to be started again
 
     def run(self) -> Outcome:
         """Until all tasks are over."""
@@ -370,8 +371,7 @@ class Chaos:
             if slurm.processes[name].poll() is not None:
                 return
             slurm.kill(name)
-            away = 25.0 if fault == "slurmd away" else self.rng.uniform(0.0, 2.0)
-            self.later.append((now + away, partial(slurm.start, name)))
+            self._start_later(name, now + (25.0 if fault == "slurmd away" else self.rng.uniform(0.0, 2.0)))
         elif fault == "slurmstepd":
             steps = list(slurm.stepds())
             if not steps:
@@ -400,14 +400,31 @@ class Chaos:
             self.home.expected[living[-1]] = "cancelled"
             self.home.attempts.cancel(living[-1:])
 
+    def _start_later(self, name: str, at: float) -> None:
+        self.away.add(name)
+        self.later.append((at, partial(self._start_again, name)))
+
+    def _start_again(self, name: str) -> None:
+        self.slurm.start(name)
+        self.away.discard(name)
+
     def _mend(self, now: float) -> None:
-        for at, mend in list(self.later):
-            if now > at:
-                self.later.remove((at, mend))
-                try:
-                    mend()
-                except MfcpError:  # of a part that needs another, which is away as well
-                    self.later.append((now + 1.0, mend))
+        for name, process in self.slurm.processes.items():
+            if name not in self.away and process.poll() is not None:
+                self._start_later(name, now)  # as slurmdbd, which ends if the database goes away as it starts
+        ready = [entry for entry in self.later if now > entry[0]]
+        for entry in sorted(ready, key=self._depth):
+            self.later.remove(entry)
+            try:
+                entry[1]()
+            except MfcpError:  # of a part that needs another, which is away as well
+                self.later.append((now + 1.0, entry[1]))
+
+    def _depth(self, entry: tuple[float, Any]) -> int:
+        """Daemons in the order in which they need each other; disks before them."""
+        names = list(self.slurm.processes)
+        name = entry[1].args[0] if isinstance(entry[1], partial) else ""
+        return names.index(name) if name in names else -1
 
     def _operate(self) -> None:
         """As an operator who brings nodes back a few seconds after they were drained."""

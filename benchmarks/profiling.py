@@ -5,12 +5,13 @@
 
 Tuning settings and seeds, test rounds of 5 tasks, the method `mfcp_x`. First by the share of tasks that are learned
 from (training and validation together); the test tasks are all others, so that rows differ in them. Then with k steps
-of every task of a round measured on *one* cluster, the one that is predicted to be its fastest, where measuring is
-cheapest. Errors of log time have a part that a task's clusters share and parts of their own, as out-of-fold errors
-have; a measurement with error `STEP_SD` / sqrt(k) moves the times of all clusters, and shrinks their spread
-(conditioning of a normal distribution). Last, the ceilings: k steps on the cluster of a setting that turns out best,
-and only the part of the errors that clusters share left. Brackets are paired 95 % intervals of the ratio to no
-measurement, by a bootstrap over setting, seed and round.
+of every task of a round measured on *one* cluster: the one that is predicted to be its fastest, where measuring is
+cheapest, or the one whose measurement is expected to change the plan most for the better (`cell_values`). Errors of log
+time have a part that a task's clusters share and parts of their own, as out-of-fold errors have; a measurement with
+error `STEP_SD` / sqrt(k) moves the times of all clusters, and shrinks their spread (conditioning of a normal
+distribution). Last, the ceilings: k steps on the cluster of a setting that turns out best, and only the part of the
+errors that clusters share left. Brackets are paired 95 % intervals of the ratio to no measurement, by a bootstrap over
+setting, seed and round.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from mfcp.evaluation.metrics import Reference, round_metrics
 from mfcp.methods.base import Method, Trained
 from mfcp.progress import progress
 from mfcp.rules.base import Belief
+from mfcp.rules.measuring import cell_values
 from mfcp.study.setting import Setting, gather
 
 SEEDS = (1000, 1001, 1002)
@@ -106,6 +108,12 @@ def by_steps(setting: Setting, model: Trained, rounds: int) -> pd.DataFrame:
 
     tables = [judged(NOTHING, beliefs)]
     tables += [judged(f"{steps} step{'s' * (steps > 1)} on the fastest", after(fastest, steps)) for steps in STEPS]
+    worth = []
+    for belief, sigma, other in zip(beliefs, sigmas, fastest, strict=True):
+        joint = np.broadcast_to(sigma, (*other.shape, *sigma.shape))
+        value, _ = cell_values(belief, joint, STEP_SD**2 / CEILING, price=setting.price)
+        worth.append(np.where(value.max(axis=1) > 0, value.argmax(axis=1), other))
+    tables.append(judged(f"{CEILING} steps on the cluster of most value", after(worth, CEILING)))
     at = []
     for m in range(setting.clusters):
         there = [np.where(b.allowed[:, m], m, own) for b, own in zip(beliefs, fastest, strict=True)]
