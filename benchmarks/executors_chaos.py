@@ -43,6 +43,7 @@ from mfcp.platform.state.store import Store
 
 CLUSTERS = ("alpha", "beta")
 LONGEST_S = 600.0  # of a seed
+NEEDS = {"slurmdbd": ("mariadbd",), "slurmctld": ("mariadbd", "slurmdbd")}  # as they start
 PATIENCE_S = 60.0  # with nodes that come back, at its end
 PARTS = 5
 COMPARE = 0.2  # share of tasks that run on a second cluster once they are done
@@ -412,19 +413,18 @@ class Chaos:
         for name, process in self.slurm.processes.items():
             if name not in self.away and process.poll() is not None:
                 self._start_later(name, now)  # as slurmdbd, which ends if the database goes away as it starts
-        ready = [entry for entry in self.later if now > entry[0]]
-        for entry in sorted(ready, key=self._depth):
-            self.later.remove(entry)
-            try:
-                entry[1]()
-            except MfcpError:  # of a part that needs another, which is away as well
-                self.later.append((now + 1.0, entry[1]))
+        for at, mend in list(self.later):
+            if now > at and not self._needs_more(mend):
+                self.later.remove((at, mend))
+                try:
+                    mend()
+                except MfcpError:  # of a part that needs another, which is away as well
+                    self.later.append((now + 1.0, mend))
 
-    def _depth(self, entry: tuple[float, Any]) -> int:
-        """Daemons in the order in which they need each other; disks before them."""
-        names = list(self.slurm.processes)
-        name = entry[1].args[0] if isinstance(entry[1], partial) else ""
-        return names.index(name) if name in names else -1
+    def _needs_more(self, mend: Any) -> bool:
+        """Whether a daemon would wait for one that is away, which nobody would bring back meanwhile."""
+        kind = mend.args[0].partition("-")[0] if isinstance(mend, partial) else ""
+        return any(name in self.away for name in NEEDS.get(kind, ()))
 
     def _operate(self) -> None:
         """As an operator who brings nodes back a few seconds after they were drained."""

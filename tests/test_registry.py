@@ -66,6 +66,21 @@ def test_all_problems_are_one_line():
     assert "\n" not in explain(caught.value)
 
 
+def test_an_error_quotes_no_more_of_a_value_than_helps():
+    """Pydantic gives what was around a missing key as its input: a whole file."""
+
+    class Settings(BaseModel):
+        needed: int
+        number: int = 0
+
+    with pytest.raises(ValidationError) as caught:
+        Settings(number="x" * 10_000, another="y" * 10_000)
+    told = explain(caught.value)
+    assert "needed: Field required;" in told
+    assert "number: " in told
+    assert len(told) < 300
+
+
 def test_importing_a_package_registers_its_members():
     from mfcp.rules.base import Rule
 

@@ -21,6 +21,7 @@ from mfcp.errors import DataError, SettingsError
 
 GROUP, FILES = "mfcp", "MFCP_WITH"
 """Entry points under this group name modules that define members of families; this variable lists files that do."""
+_SEEN = 80  # characters of a wrong value that an error quotes
 
 
 class Registered(BaseModel):
@@ -111,7 +112,9 @@ def explain(error: ValidationError) -> str:
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"]) or "value"
         hint = "unknown key; remove it" if item["type"] == "extra_forbidden" else item["msg"]
-        parts.append(f"{path}: {hint} (got {item.get('input')!r})")
+        seen = repr(item.get("input"))
+        seen = seen if len(seen) <= _SEEN else f"{seen[:_SEEN]}…"
+        parts.append(f"{path}: {hint}" if item["type"] == "missing" else f"{path}: {hint} (got {seen})")
     return "; ".join(parts)
 
 

@@ -34,4 +34,4 @@ def _of(folder: str) -> Limits:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(["limits", *map(str, first["loc"])])
-        raise SettingsError(f"{path}: {key}: {first['msg']}, got {first['input']!r}") from None
+        raise SettingsError(f"{path}: {key}: {first['msg']}, got {repr(first['input'])[:80]}") from None
