@@ -33,7 +33,7 @@ def test_every_section_of_the_shipped_file_is_read_by_someone():
         ("matching", {"taks": 5}, "matching.taks: unknown key; remove it"),
         ("matching", {"tasks": 0}, "matching.tasks: .*greater than or equal to 1"),
         ("matching", {"gamma_quantile": "high"}, "matching.gamma_quantile: .*valid number"),
-        ("evaluate", [1, 2], "evaluate must be a mapping"),
+        ("evaluate", {1: 2}, "evaluate: keys must be text"),
         ("featurize", {"encoder": {"kind": "gmm"}}, "featurize: unknown encoder kind 'gmm'; known: gnn, none"),
         ("pretrain", {"predictor": {"kind": "mlp", "hiden": 3}}, "pretrain: predictor 'mlp': hiden: unknown key"),
     ],
@@ -58,6 +58,13 @@ def test_a_wrong_section_is_named(section, value, words):
 def test_a_wrong_method_names_its_row(row, words):
     with pytest.raises(SettingsError, match=f"methods.mine: .*{words}"):
         changed(methods={"mine": row}).methods  # noqa: B018
+
+
+@pytest.mark.parametrize("wrong", [[1, 2], "text", 3])
+@pytest.mark.parametrize("section", [*SECTIONS, "methods"])
+def test_a_section_that_is_no_mapping_is_named_at_once(section, wrong):
+    with pytest.raises(SettingsError, match=f"params.yaml: {section}: expected a mapping, got {type(wrong).__name__}"):
+        changed(**{section: wrong})
 
 
 def test_unknown_section_lists_the_known_ones():

@@ -79,7 +79,7 @@ class Registered(BaseModel):
             return cls.build(value)
         if isinstance(value, Mapping) and isinstance(value.get("kind"), str):
             return cls.build(value["kind"], **{k: v for k, v in value.items() if k != "kind"})
-        raise SettingsError(f"{cls.__name__.lower()}: expected a kind or a mapping with 'kind', got {value!r}")
+        raise SettingsError(f"{cls.__name__.lower()}: expected a kind or a mapping with 'kind', got {_quoted(value)}")
 
     def spec(self) -> dict[str, Any]:
         """The mapping that `parse` turns back into this member."""
@@ -106,15 +106,18 @@ else:
             return Annotated[family, BeforeValidator(family.parse)]
 
 
+def _quoted(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SEEN else f"{text[:_SEEN]}…"
+
+
 def explain(error: ValidationError) -> str:
     """All problems of a pydantic error on one line, each with its key path and what was seen."""
     parts = []
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"]) or "value"
         hint = "unknown key; remove it" if item["type"] == "extra_forbidden" else item["msg"]
-        seen = repr(item.get("input"))
-        seen = seen if len(seen) <= _SEEN else f"{seen[:_SEEN]}…"
-        parts.append(f"{path}: {hint}" if item["type"] == "missing" else f"{path}: {hint} (got {seen})")
+        parts.append(f"{path}: {hint}" + (f" (got {_quoted(item.get('input'))})" if item["type"] != "missing" else ""))
     return "; ".join(parts)
 
 

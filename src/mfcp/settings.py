@@ -46,7 +46,7 @@ class Settings:
         where: the file's name for messages.
 
     Raises:
-        SettingsError: a section that does not exist.
+        SettingsError: a section that does not exist, or is no mapping.
     """
 
     def __init__(self, content: dict[str, Any], where: str = "params.yaml") -> None:
@@ -54,6 +54,9 @@ class Settings:
         if unknown:
             known = ", ".join([*SECTIONS, "methods"])
             raise SettingsError(f"{where}: unknown section '{unknown[0]}'; known: {known}")
+        for name, section in content.items():
+            if not isinstance(section, dict | None):
+                raise SettingsError(f"{where}: {name}: expected a mapping, got {type(section).__name__}")
         self.content = content
         self.where = where
 
@@ -89,7 +92,7 @@ class Settings:
         except SettingsError as error:
             raise SettingsError(f"{self.where}: {name}: {error}") from None
         except TypeError as error:
-            raise SettingsError(f"{self.where}: {name} must be a mapping ({error})") from None
+            raise SettingsError(f"{self.where}: {name}: keys must be text ({error})") from None
 
     @cached_property
     def methods(self) -> dict[str, Method]:

@@ -60,3 +60,17 @@ def test_a_log_of_throughput_needs_the_work_of_every_new_task(place, capsys):
     write_tables({"tasks": new["tasks"]}, place / "new")
     assert call(*match) == 2
     assert "tells throughput only, so seconds need the task's work; fill in column 'samples'" in capsys.readouterr().err
+
+
+def test_wrong_settings_are_told_before_the_log_is_read(tmp_path, capsys):
+    from mfcp.settings import Settings
+
+    content = small_settings().content
+    for section, value, words in (
+        ("matching", {"tasks": "five"}, "matching.tasks: "),
+        ("limits", {"rows": 1000}, "limits: what may be read is bounded by params.yaml of the working folder"),
+    ):
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(content | {section: value}))
+        options = ("--data", tmp_path / "none", "--params", tmp_path / "params.yaml", "--out", tmp_path / "release")
+        assert call("release", *options) == 2
+        assert f"{tmp_path / 'params.yaml'}: {words}" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.commands.reading import add_option, default_params, settings_with
+from mfcp.commands.reading import add_option, read_params, settings_with
 from mfcp.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _settings(options: argparse.Namespace) -> tuple[BenchmarkSettings, float]:
     from mfcp.evaluation.benchmark import BenchmarkSettings
     from mfcp.settings import Settings
 
-    settings = settings_with(options, Settings.load(options.params or default_params()))
+    settings = settings_with(options, read_params(options.params))
     over: dict[str, dict[str, Any]] = {
         "featurize": {"settings": options.settings, "clusters": options.clusters},
         "matching": {"tasks": options.tasks, "regime": options.regime, "gamma_quantile": options.gamma_quantile},

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.commands.reading import add_option, load_members
+from mfcp.commands.reading import add_option, load_members, read_params
 from mfcp.errors import DataError, MfcpError, SettingsError
 
 if TYPE_CHECKING:
@@ -80,13 +80,12 @@ def run(options: argparse.Namespace) -> None:
 
 def _plan(options: argparse.Namespace) -> StudyPlan:
     from mfcp.paper.study_file import DEFAULT, StudyPlan
-    from mfcp.settings import Settings
 
     for name in ("seeds", "workers"):
         if (given := getattr(options, name)) is not None and given < 1:
             raise SettingsError(f"--{name}: expected a whole number of at least 1, got {given}")
     changes = {"seeds": options.seeds} if options.seeds else {}
-    return StudyPlan.load(options.study or DEFAULT, Settings.load(options.params or Path("params.yaml")), **changes)
+    return StudyPlan.load(options.study or DEFAULT, read_params(options.params), **changes)
 
 
 def _listed(option: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:

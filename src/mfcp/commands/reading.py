@@ -51,6 +51,24 @@ def default_params() -> Path:
     raise SettingsError("no params.yaml here; run in the repository root or pass --params FILE")
 
 
+def read_params(given: Path | None) -> Settings:
+    """Those of `--params`, else of `default_params`.
+
+    Raises:
+        SettingsError: as `Settings.load`, or the file has limits that do not hold here.
+    """
+    from mfcp.border.limits import limits
+    from mfcp.settings import Settings
+
+    settings = Settings.load(given or default_params())
+    if given is not None and settings.content.get("limits") and settings.section("limits") != limits():
+        raise SettingsError(
+            f"{given}: limits: what may be read is bounded by params.yaml of the working folder; run where this file "
+            "has that name, or take the section out"
+        )
+    return settings
+
+
 def add_option(parser: Any) -> None:
     """Add `--with`."""
     parser.add_argument(

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mfcp.commands.reading import add_option, default_params, settings_with
+from mfcp.commands.reading import add_option, read_params, settings_with
 
 
 def add_parser(commands: Any) -> None:
@@ -33,10 +33,12 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.release.fitting import fit_release, steps
     from mfcp.settings import Settings
 
-    settings = settings_with(options, Settings.load(options.params or default_params()))
+    settings = settings_with(options, read_params(options.params))
     if options.method is not None:
         section = (settings.content.get("release") or {}) | {"method": options.method}
         settings = Settings(settings.content | {"release": section}, settings.where)
+    for name in ("pool", "featurize", "matching", "pretrain", "finetune", "release"):
+        settings.section(name)  # a wrong key is told before a log is read
     validated = read_log(options.data, max_bad_share=settings.section("validate").max_bad_share)
     data = {"name": str(options.data), "log": folder_digest(options.data)}
     with progress("release", steps(settings)) as advance:
