@@ -123,6 +123,17 @@ def test_an_empty_platform_is_shown_as_such(
     assert "wait for MLflow: 0" in shown
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_the_folder_stands_before_the_command_or_behind_it(
+    home: Path, store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, behind: bool
+) -> None:
+    monkeypatch.delenv("MFCP_HOME", raising=False)
+    monkeypatch.chdir(home.parent)
+    where = ("--home", home)
+    assert mfcp(*(("status", *where) if behind else (*where, "status"))) == 0
+    assert str(home) in capsys.readouterr().out
+
+
 def test_another_gamma_comes_with_a_word() -> None:
     columns = {"tasks": 1, "status": "optimal", "makespan": 9.0, "bound": 9.0, "gap": 0.0, "mean_reliability": 0.95}
     assert _changes_of([(1, "a", 0.728), (2, "a", 0.728), (3, "b", 0.9), (4, "b", 0.9)], columns) == [

@@ -31,7 +31,7 @@ def add_parser(commands: Any) -> None:
         "run at the moment.",
     )
     parser.add_argument("--home", default="", metavar="DIR", help="folder of the platform")
-    own = parser.add_subparsers(metavar="COMMAND", required=True)
+    own: Any = parser.add_subparsers(metavar="COMMAND", required=True)
 
     status = own.add_parser("status", help="pending tasks, last rounds, releases, deliveries, metrics that wait")
     status.add_argument("--wide", action="store_true", help="every column; without it, those that fit 80 characters")
@@ -67,6 +67,8 @@ def add_parser(commands: Any) -> None:
                              help="as jobs in the folder --out: sbatch scripts, or manifests for Kueue")  # fmt: skip
     assignments.add_argument("--image", metavar="IMAGE", help="of the jobs of Kubernetes")
     assignments.set_defaults(run=_assignments)
+    for command in own.choices.values():  # before the command or behind it, as people type
+        command.add_argument("--home", default=argparse.SUPPRESS, metavar="DIR", help="folder of the platform")
 
 
 def _open(options: argparse.Namespace) -> tuple[Store, Models]:
