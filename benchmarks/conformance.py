@@ -43,7 +43,10 @@ def main() -> None:
     options = parser.parse_args()
     console, found = Console(width=170), list[Number]()
     if options.orders:
-        console.print(orders(options.data / "gavel_sim", options.rates))
+        there = (options.data / "gavel_sim" / "expected.json").exists()
+        console.print(
+            orders(options.data / "gavel_sim", options.rates) if there else "gavel_sim: skipped, no such folder"
+        )
         return
     for name, numbers in SETS.items():
         if options.only not in (None, name):

@@ -48,7 +48,7 @@ class _Slaq:
         whole = np.array(
             [self.whole.setdefault(job, left) for job, left in zip(jobs, demand.left.tolist(), strict=True)]
         )
-        part = 1.0 - demand.left / np.maximum(whole, 1e-9)
+        part = np.clip(1.0 - demand.left / np.maximum(whole, 1e-9), 0.0, 1.0)
         further = np.minimum(demand.rate * self.every_s, demand.left[:, None]) / np.maximum(whole, 1e-9)[:, None]
         fall = _loss(part)[:, None] - _loss(part[:, None] + further)
         worth = np.column_stack([np.where(demand.rate > 0, fall, -np.inf), np.zeros(len(jobs))])
