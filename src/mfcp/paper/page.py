@@ -226,8 +226,8 @@ def _behind(summary: dict[str, Any]) -> list[str]:
         f"- [Goals](results/tables.md#goals) that were set before: {reached} of {len(goals)} comparisons meet theirs.",
         "- [What was looked at, and how often](results/tables.md#what-was-looked-at-and-how-often).",
         "- [Where we deviate from the paper](results/tables.md#deviations-from-the-paper).",
-        "- [What experiments have shown](findings.md), those that failed among them; and the first table's rows on [a log",
-        "  that nothing was developed on](findings.md#a-log-that-nothing-was-developed-on).",
+        "- [What experiments have shown](findings.md), those that failed among them; and the first table's rows on",
+        "  [a log that nothing was developed on](findings.md#a-log-that-nothing-was-developed-on).",
         "",
     ]
 
