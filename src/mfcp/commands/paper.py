@@ -85,7 +85,7 @@ def _plan(options: argparse.Namespace) -> StudyPlan:
         if (given := getattr(options, name)) is not None and given < 1:
             raise SettingsError(f"--{name}: expected a whole number of at least 1, got {given}")
     changes = {"seeds": options.seeds} if options.seeds else {}
-    return StudyPlan.load(options.study or DEFAULT, read_params(options.params), **changes)
+    return StudyPlan.load(options.study or DEFAULT, read_params(options.params or Path("params.yaml")), **changes)
 
 
 def _listed(option: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
