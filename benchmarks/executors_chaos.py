@@ -311,7 +311,7 @@ class Chaos:
                         self.home.assign(self.rng)
                 self._start_driver(armed)
                 pushed = now
-            elif armed and now - since > (60.0 if armed.split(":")[0] in RARE else 40.0):
+            elif armed and now - since > (150.0 if armed.split(":")[0] in RARE else 40.0):
                 armed = ""  # it was not on the way: go on as it is
                 self._stop_driver()
             if armed.split(":")[0] in RARE and now - pushed > 2.0:
