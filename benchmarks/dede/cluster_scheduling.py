@@ -73,8 +73,8 @@ class Fairness(FairShares):
 
     def carried(self, state: State, renewed: np.ndarray) -> State:
         """A state for the next round: new jobs start cold."""
-        z, v, cold = state.z.copy(), state.v.copy(), self.cold()
-        z[:, renewed], v[:, renewed] = cold.z[:, renewed], cold.v[:, renewed]
+        kept = np.setdiff1d(np.arange(state.z.shape[1]), renewed)
+        z, v = self.going_on(state, kept, kept)
         return replace(state, z=z, v=v)
 
 

@@ -53,6 +53,12 @@ EXTRAS = {
 """Package → the extra of mfcp that installs it."""
 
 
+def quoted(value: Any, most: int = 80) -> str:
+    """A wrong value as an error tells it: no more characters of it than help."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def guarded(action: Callable[[], Any]) -> int:
     """Exit code of an action; errors meant for people become one line on standard error."""
     interrupts = _Interrupts()

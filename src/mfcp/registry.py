@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from mfcp.errors import DataError, SettingsError
+from mfcp.errors import DataError, SettingsError, quoted
 
 GROUP, FILES = "mfcp", "MFCP_WITH"
 """Entry points under this group name modules that define members of families; this variable lists files that do."""
-_SEEN = 80  # characters of a wrong value that an error quotes
 
 
 class Registered(BaseModel):
@@ -79,7 +78,7 @@ class Registered(BaseModel):
             return cls.build(value)
         if isinstance(value, Mapping) and isinstance(value.get("kind"), str):
             return cls.build(value["kind"], **{k: v for k, v in value.items() if k != "kind"})
-        raise SettingsError(f"{cls.__name__.lower()}: expected a kind or a mapping with 'kind', got {_quoted(value)}")
+        raise SettingsError(f"{cls.__name__.lower()}: expected a kind or a mapping with 'kind', got {quoted(value)}")
 
     def spec(self) -> dict[str, Any]:
         """The mapping that `parse` turns back into this member."""
@@ -106,18 +105,13 @@ else:
             return Annotated[family, BeforeValidator(family.parse)]
 
 
-def _quoted(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SEEN else f"{text[:_SEEN]}…"
-
-
 def explain(error: ValidationError) -> str:
     """All problems of a pydantic error on one line, each with its key path and what was seen."""
     parts = []
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"]) or "value"
         hint = "unknown key; remove it" if item["type"] == "extra_forbidden" else item["msg"]
-        parts.append(f"{path}: {hint}" + (f" (got {_quoted(item.get('input'))})" if item["type"] != "missing" else ""))
+        parts.append(f"{path}: {hint}" + (f" (got {quoted(item.get('input'))})" if item["type"] != "missing" else ""))
     return "; ".join(parts)
 
 

@@ -63,7 +63,6 @@ def test_a_log_of_throughput_needs_the_work_of_every_new_task(place, capsys):
 
 
 def test_wrong_settings_are_told_before_the_log_is_read(tmp_path, capsys):
-
     content = small_settings().content
     for section, value, words in (
         ("matching", {"tasks": "five"}, "matching.tasks: "),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from mfcp.border.bounds import Limits
 from mfcp.border.yaml_text import read_yaml
-from mfcp.errors import SettingsError
+from mfcp.errors import SettingsError, quoted
 
 
 def limits() -> Limits:
@@ -34,4 +34,4 @@ def _of(folder: str) -> Limits:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(["limits", *map(str, first["loc"])])
-        raise SettingsError(f"{path}: {key}: {first['msg']}, got {repr(first['input'])[:80]}") from None
+        raise SettingsError(f"{path}: {key}: {first['msg']}, got {quoted(first['input'])}") from None

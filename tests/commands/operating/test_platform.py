@@ -127,7 +127,6 @@ def test_an_empty_platform_is_shown_as_such(
 def test_the_folder_stands_before_the_command_or_behind_it(
     home: Path, store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, behind: bool
 ) -> None:
-    monkeypatch.delenv("MFCP_HOME", raising=False)
     monkeypatch.chdir(home.parent)
     where = ("--home", home)
     assert mfcp(*(("status", *where) if behind else (*where, "status"))) == 0

@@ -48,8 +48,7 @@ class MaxMinAdmm(Shares):
         if "end" in last:
             job, state = last["end"]
             _, now, before = np.intersect1d(moment.job, job, assume_unique=True, return_indices=True)
-            z, v = start.z.copy(), start.v.copy()
-            z[:, now], v[:, now] = state.z[:, before], state.v[:, before]
+            z, v = blocks.going_on(state, now, before)
             start = replace(start, z=z, v=v, rho=state.rho)
         for state in islice(iterate(blocks, start), self.iterations):
             if state.residual <= self.residual:
@@ -84,6 +83,12 @@ class FairShares:
         if self.levels:
             z[kinds] = self.utilities(z).mean()
         return State(z, np.zeros_like(z), self.start_rho / float(np.sqrt(kinds * jobs)))
+
+    def going_on(self, state: State, now: Ints, before: Ints) -> tuple[Floats, Floats]:
+        """`z` and `v` where jobs `now` go on from columns `before` of an earlier state, and the others start cold."""
+        start = self.cold()
+        start.z[:, now], start.v[:, now] = state.z[:, before], state.v[:, before]
+        return start.z, start.v
 
     def shares(self, point: Floats) -> Floats:
         """The types' step: each serves at most the accelerators that it has."""
