@@ -3,9 +3,10 @@
     python benchmarks/ingest.py [--runs 1000000 --runs 10000000] [--log DIR]
 
 Each size is generated (`--log` keeps it) and goes through the stages `ingest` and `validate` of the pipeline as they
-are, Great Expectations and its Data Docs among them, each in a process of its own with its imports. Memory is that of
-a stage and its workers together at its peak (proportional set size, ten times a second). pandas only reads the runs,
-and only up to `--pandas` rows, for it has them in memory all at once.
+are, Great Expectations and its Data Docs among them, and through `mfcp check`, which copies and validates it in one;
+each in a process of its own with its imports. Memory is that of a command and its workers together at its peak
+(proportional set size, ten times a second). pandas only reads the runs, and only up to `--pandas` rows, for it has them
+in memory all at once.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ def main() -> None:
             params["ingest"] = {"source": {"kind": "folder", "path": str(log.resolve())}}
             (work / "params.yaml").write_text(yaml.safe_dump(params))
             rows = [(name, [sys.executable, "-m", f"mfcp.stages.{name}"]) for name in ("ingest", "validate")]
+            rows.append(("mfcp check", [str(Path(sys.executable).with_name("mfcp")), "check", str(log.resolve())]))
             if runs <= options.pandas:
                 program = f"import pandas; pandas.read_parquet({str(log / 'runs.parquet')!r})"
                 rows.insert(0, ("pandas.read_parquet", [sys.executable, "-c", program]))
@@ -120,7 +122,7 @@ def main() -> None:
                 print(
                     f"{runs:>11} {name:<22} {seconds:7.1f} {cpu:7.1f} {runs / seconds:11,.0f} {peak:7.0f}", flush=True
                 )
-                whole += (seconds, cpu) if "." not in name else 0
+                whole += (seconds, cpu) if name in ("ingest", "validate") else 0
             print(f"{runs:>11} {'ingest and validate':<22} {whole[0]:7.1f} {whole[1]:7.1f} {runs / whole[0]:11,.0f}")
 
 

@@ -1,10 +1,13 @@
 """The command as a user meets it: exit codes, one line per error, JSON that a script can read."""
 
 import ctypes
+import os
 import signal
+import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from commands.called import run
@@ -74,6 +77,22 @@ def test_other_errors_stay_what_they_are(hears, error):
 
     with pytest.raises(type(error), match=str(error)):
         guarded(fails)
+
+
+PRINTS = "import sys; from mfcp.errors import guarded; sys.exit(guarded(lambda: print('wörk …')))"
+
+
+def test_a_terminal_of_another_alphabet_shows_names_escaped():
+    options = {"env": {**os.environ, "PYTHONIOENCODING": "latin-1"}, "capture_output": True, "check": True}
+    assert subprocess.run([sys.executable, "-c", PRINTS], **options).stdout == "wörk \\u2026\n".encode("latin-1")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_behind_standard_output_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", PRINTS], stdout=full, stderr=subprocess.PIPE, text=True)
+    expected = "error: No space left on device: nothing more can be written; make room and run again\n"
+    assert (done.returncode, done.stderr) == (2, expected)
 
 
 def test_a_process_that_is_told_to_ignore_ctrl_c_does():

@@ -47,7 +47,7 @@ LAYERS = {
         {"__main__", "expected", "infeasible"},
     ),
     "mfcp.tasks": ({"capture", "graphs"}, {"timing"}, {"features", "memory"}),
-    "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration"}),
+    "mfcp.data": ({"log"}, {"pool"}, {"sources"}, {"emulator_calibration", "validated_log"}),
     "mfcp.simulator": (
         {"cluster", "jobs", "kernels", "luck", "placement", "qore", "semantics"},
         {"batches", "beliefs", "configurations", "event_log", "pairs"},

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -59,12 +62,21 @@ def quoted(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def in_shell(path: object) -> str:
+    """A path as a word of a command that people copy: in quotes where it has spaces and the like."""
+    return shlex.quote(str(path))
+
+
 def guarded(action: Callable[[], Any]) -> int:
     """Exit code of an action; errors meant for people become one line on standard error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal of another alphabet shows names of strangers escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     interrupts = _Interrupts()
     try:
         with interrupts:
             action()
+            if sys.stdout is not None:  # as under `>&-`
+                sys.stdout.flush()
     except MfcpError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -75,14 +87,25 @@ def guarded(action: Callable[[], Any]) -> int:
         print(f"error: this needs {package}: pip install 'mfcp[{EXTRAS[package]}]'", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of standard output went away, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"error: {error.strerror}: nothing more can be written; make room and run again", file=sys.stderr)
+        _discard_output()
+        return 2
     except (KeyboardInterrupt, Exception) as error:
         if not (interrupts.came or isinstance(error, KeyboardInterrupt)):
             raise
         print("interrupted: earlier results are unchanged; run again to go on", file=sys.stderr)
         return 130
     return 0
+
+
+def _discard_output() -> None:
+    """Nothing more is written to standard output, where it would fail again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Interrupts:

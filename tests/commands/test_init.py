@@ -49,3 +49,12 @@ def test_wrong_sources_say_what_is_expected(tmp_path, capsys, source, message):
     assert mfcp("init", tmp_path / "log", "--source", source) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "log").exists()
+
+
+def test_commands_to_copy_have_a_folder_with_spaces_in_quotes(tmp_path, capsys):
+    folder = tmp_path / "my log"
+    assert mfcp("init", folder) == 0
+    assert f"`mfcp check '{folder}'`" in capsys.readouterr().out
+    assert f"$ mfcp release --data '{folder}' --out my-release" in (folder / "README.md").read_text()
+    assert mfcp("check", folder) == 0
+    assert f"  mfcp release --data '{folder}' --out my-release\n" in capsys.readouterr().out

@@ -53,8 +53,9 @@ def run(options: argparse.Namespace) -> None:
 
     settings, max_bad_share = _settings(options)
     folder = output_folder(options.out)
-    validated = read_log(options.data, max_bad_share=max_bad_share)
-    outcome = benchmark(validated.tables, settings)
+    with read_log(options.data, max_bad_share=max_bad_share) as log:
+        tables = log.tables
+    outcome = benchmark(tables, settings)
     write_outcome(outcome, folder)
     show(outcome.summary, everything=True)
     for note in outcome.pool.notes:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.json_output import aside
+from mfcp.errors import in_shell
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mfcp.data.log.tables import Tables
-    from mfcp.data.log.validation import Validated
     from mfcp.data.pool.coverage import Coverage
+    from mfcp.data.pool.run_totals import TotalledLog
+    from mfcp.data.validated_log import ValidatedLog
 
 _SHOWN, _CLUSTERS = 5, 30  # rows of the quarantine, and clusters, that are listed
 _TOLD = ("model", "batch_size", "precision", "phase", "param_count", "flops", "graph_id", "samples")
@@ -41,31 +44,34 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.data.log.formats import write_sheet
     from mfcp.data.pool.coverage import Coverage
 
-    with aside(options):  # warnings are no JSON
-        validated = read_log(options.folder, max_bad_share=1.0)
-    if options.quarantine is not None:
-        write_sheet(validated.quarantine, options.quarantine)
-    tables, coverage = validated.tables, Coverage.of(validated.tables)
-    if options.json:
-        print(json.dumps(_record(options.folder, validated, coverage), indent=2))
-        return
-    print(_heading(options.folder, tables))
-    for part in (_rows(validated), _clusters(tables, coverage), _thin(tables, coverage)):
-        if part:
-            print("\n" + "\n".join(part))
-    print("\n" + "\n".join(_commands(options.folder, tables, coverage)))
+    with ExitStack() as stack:
+        with aside(options):  # warnings are no JSON
+            log = stack.enter_context(read_log(options.folder, max_bad_share=1.0))
+        if options.quarantine is not None:
+            write_sheet(log.findings.sheets(), options.quarantine)
+        tables, coverage = log.tables, Coverage.of(log.tables)
+        if options.json:
+            print(json.dumps(_record(options.folder, log, coverage), indent=2))
+            return
+        print(_heading(options.folder, log))
+        for part in (_rows(log), _clusters(tables, coverage), _thin(tables, coverage)):
+            if part:
+                print("\n" + "\n".join(part))
+        print("\n" + "\n".join(_commands(options.folder, tables, coverage)))
 
 
-def _record(folder: Path, validated: Validated, coverage: Coverage) -> dict[str, Any]:
+def _record(folder: Path, log: ValidatedLog, coverage: Coverage) -> dict[str, Any]:
     """Everything that is printed, and every bad row."""
     from mfcp.data.pool.logged import is_emulated
 
-    tables, least = validated.tables, _least()
+    tables, least = log.tables, _least()
     return {
         "folder": str(folder),
         "emulated": is_emulated(tables),
-        "rows": {name: len(tables[name]) for name in ("tasks", "clusters", "runs")},
-        "bad_rows": json.loads(_counted(validated).to_json(orient="records", default_handler=str)),
+        "rows": _counts(log),
+        "bad_rows": [
+            row for lines in _bad(log) for row in json.loads(lines.to_json(orient="records", default_handler=str))
+        ],
         "clusters": [
             {
                 "cluster_id": name,
@@ -87,7 +93,12 @@ def _record(folder: Path, validated: Validated, coverage: Coverage) -> dict[str,
     }
 
 
-def _stated(tables: Tables) -> dict[str, int]:
+def _counts(log: ValidatedLog) -> dict[str, int]:
+    """Valid rows of the required tables."""
+    return {"tasks": len(log.tables["tasks"]), "clusters": len(log.tables["clusters"]), "runs": log.runs}
+
+
+def _stated(tables: TotalledLog) -> dict[str, int]:
     """Column → how many tasks state it."""
     return {name: int(tables["tasks"][name].notna().sum()) for name in _TOLD}
 
@@ -99,41 +110,45 @@ def _least() -> dict[str, int]:
     return {"benchmark": BENCHMARK_TASKS, "release": RELEASE_TASKS}
 
 
-def _counted(validated: Validated) -> pd.DataFrame:
-    """The bad rows of the quarantine, without those that stand there as examples."""
-    bad = validated.quarantine
-    return bad[~bad["constraint"].isin(("no_success", "example"))]
+def _bad(log: ValidatedLog) -> Iterator[pd.DataFrame]:
+    """The quarantine, without rows that stand there though they break nothing."""
+    for lines in log.findings.sheets():
+        yield lines[~lines["constraint"].isin(("no_success", "example"))]
 
 
-def _heading(folder: Path, tables: Tables) -> str:
+def _heading(folder: Path, log: ValidatedLog) -> str:
+    import pandas as pd
+
     from mfcp.data.pool.logged import is_emulated
 
-    started = tables["runs"]["started_at"].dropna()
-    dates = "" if started.empty else f", {started.min():%Y-%m-%d} to {started.max():%Y-%m-%d}"
-    counts = ", ".join(f"{len(tables[name])} {name}" for name in ("tasks", "clusters", "runs"))
-    emulated = "EMULATED LOG: its runs never took place.\n" if is_emulated(tables) else ""
+    first, last = pd.Series(log.tables.totals.first).min(), pd.Series(log.tables.totals.last).max()
+    dates = "" if pd.isna(first) else f", {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    counts = ", ".join(f"{count} {name}" for name, count in _counts(log).items())
+    emulated = "EMULATED LOG: its runs never took place.\n" if is_emulated(log.tables) else ""
     return f"{emulated}{folder}: {counts}{dates}"
 
 
-def _rows(validated: Validated) -> list[str]:
+def _rows(log: ValidatedLog) -> list[str]:
     """Bad rows with examples."""
-    if validated.quarantine.empty:
-        return ["Every row follows the schema."]
-    counted = _counted(validated)
-    lines = []
-    if len(counted):
-        lines.append(f"{len(counted.drop_duplicates(['table', 'row']))} rows break the schema and are left out:")
-    for row in counted.head(_SHOWN).to_dict("records"):
-        lines.append(
+    shown: list[dict[Any, Any]] = []
+    count = 0
+    for lines in _bad(log):
+        shown += lines.head(_SHOWN - len(shown)).to_dict("records")
+        count += len(lines)
+    if not count:
+        return [] if any(map(len, log.findings.sheets())) else ["Every row follows the schema."]
+    return [
+        f"{log.bad_rows} rows break the schema and are left out:",
+        *(
             f"  {row['table']} row {row['row']} ({row['key']}): {row['column']} is '{row['value']}', "
             f"expected {row['expected']}"
-        )
-    if len(counted) > _SHOWN:
-        lines.append(f"  and {len(counted) - _SHOWN} more; --quarantine FILE writes all")
-    return lines
+            for row in shown
+        ),
+        *([f"  and {count - _SHOWN} more; --quarantine FILE writes all"] if count > _SHOWN else []),
+    ]
 
 
-def _clusters(tables: Tables, coverage: Coverage) -> list[str]:
+def _clusters(tables: TotalledLog, coverage: Coverage) -> list[str]:
     """A line a cluster, and the share of pairs that are measured."""
     width = max([7, *(len(name) for name in coverage.cluster_id)])
     lines = [f"{'cluster':<{width}}  tasks    runs  failed  runs of a pair (median)"]
@@ -152,19 +167,17 @@ def _clusters(tables: Tables, coverage: Coverage) -> list[str]:
     ]
 
 
-def _thin(tables: Tables, coverage: Coverage) -> list[str]:
+def _thin(tables: TotalledLog, coverage: Coverage) -> list[str]:
     """What is missing or little, as it is printed."""
     reasons = _reasons(tables, coverage)
     return ["too thin:", *(f"  - {reason}" for reason in reasons)] if reasons else ["Nothing is too thin."]
 
 
-def _reasons(tables: Tables, coverage: Coverage) -> list[str]:
+def _reasons(tables: TotalledLog, coverage: Coverage) -> list[str]:
     """What is missing or little, each with what it costs."""
     lines = []
     if not coverage.failures:
-        from mfcp.data.log.schema import SUCCEEDED, UNFINISHED
-
-        failed = int((~tables["runs"]["status"].isin((SUCCEEDED, *UNFINISHED))).sum())
+        failed = int((tables.totals.finished - tables.totals.succeeded).sum())
         why = "no run failed"
         if failed:
             why = f"{failed} failed, none on a pair that ever succeeded: pairs that cannot run, not how often runs fail"
@@ -185,13 +198,13 @@ def _reasons(tables: Tables, coverage: Coverage) -> list[str]:
     return lines
 
 
-def _commands(folder: Path, tables: Tables, coverage: Coverage) -> list[str]:
+def _commands(folder: Path, tables: TotalledLog, coverage: Coverage) -> list[str]:
     """What each command could do."""
     lines = ["what works:"]
     for (command, least), out in zip(_least().items(), ("results", "my-release"), strict=True):
         missing = coverage.missing(least)
         verdict = f"no: {'; '.join(missing)}" if missing else "yes"
-        lines.append(f"  mfcp {command} --data {folder} --out {out}\n    {verdict}")
+        lines.append(f"  mfcp {command} --data {in_shell(folder)} --out {out}\n    {verdict}")
     if not coverage.missing(_least()["release"]):
         lines.append("  mfcp match --model my-release --tasks FILE\n    after the release")
     return lines

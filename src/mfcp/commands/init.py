@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mfcp.errors import DataError
+from mfcp.errors import DataError, in_shell
 
 
 def add_parser(commands: Any) -> None:
@@ -47,14 +47,15 @@ def run(options: argparse.Namespace) -> None:
         if there:
             raise DataError(f"{folder}: holds {', '.join(there)} already; choose a new folder, or fill in those")
     output_folder(folder)
+    guide = _README.format(folder=in_shell(folder)) + schema_markdown(tuple(EXAMPLE)) + "\n"
     with replacing(folder / "README.md") as path:
-        path.write_text(_README.format(folder=folder) + schema_markdown(tuple(EXAMPLE)) + "\n", encoding="utf-8")
+        path.write_text(guide, encoding="utf-8")
     for name, text in texts.items():
         with replacing(folder / f"{name}.csv") as path:
             path.write_text(text, encoding="utf-8")
     print(
         f"{folder}: tasks.csv, clusters.csv, runs.csv and README.md. Replace the example rows by your own, then "
-        f"`mfcp check {folder}`"
+        f"`mfcp check {in_shell(folder)}`"
     )
 
 
@@ -79,7 +80,7 @@ def _from_source(folder: Path, text: str) -> None:
     with TemporaryDirectory() as scratch, replacing_folder(folder) as made:
         rows = source.write(0, made, Path(scratch))
     told = ", ".join(f"{name}: {count} rows" for name, count in rows.items())
-    print(f"{folder}: {told}. Next, `mfcp check {folder}`")
+    print(f"{folder}: {told}. Next, `mfcp check {in_shell(folder)}`")
 
 
 def _holds(path: Path, text: str) -> bool:

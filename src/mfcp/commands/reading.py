@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,28 +19,27 @@ from typing import TYPE_CHECKING, Any
 from mfcp.errors import SettingsError
 
 if TYPE_CHECKING:
-    from mfcp.data.log.validation import Validated
+    from mfcp.data.validated_log import ValidatedLog
     from mfcp.registry import Registered
     from mfcp.settings import Settings
 
 
-def read_log(folder: Path, *, max_bad_share: float) -> Validated:
-    """The validated tables of a folder; arguments and errors as `mfcp.data.log.validation.validate`."""
+@contextmanager
+def read_log(folder: Path, *, max_bad_share: float) -> Iterator[ValidatedLog]:
+    """The validated log of a folder; arguments and errors as `mfcp.data.validated_log.validated_log`."""
     from mfcp.data.log.expectations import of_working_folder
-    from mfcp.data.log.tables import read_tables
-    from mfcp.data.log.validation import validate
+    from mfcp.data.validated_log import validated_log
     from mfcp.progress import progress
 
-    with progress(f"read and validate {folder}"):
-        validated = validate(
-            read_tables(folder, name_runs=True), max_bad_share=max_bad_share, expectations=of_working_folder()
-        )
-    for text in validated.report["warnings"]:  # now, since they may say why a command cannot go on
-        print(f"warning: {text}")
-    bad = sum(entry["bad_rows"] for entry in validated.report["tables"].values())
-    if bad:
-        print(f"warning: {bad} rows break the schema and are left out; `mfcp check` names them")
-    return validated
+    with ExitStack() as stack:
+        with progress(f"read and validate {folder}"):
+            expectations = of_working_folder()
+            log = stack.enter_context(validated_log(folder, max_bad_share=max_bad_share, expectations=expectations))
+        for text in log.findings.report["warnings"]:  # now, since they may say why a command cannot go on
+            print(f"warning: {text}")
+        if log.bad_rows:
+            print(f"warning: {log.bad_rows} rows break the schema and are left out; `mfcp check` names them")
+        yield log
 
 
 def default_params() -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mfcp.commands.reading import add_option, read_params, settings_with
+from mfcp.errors import in_shell
 
 
 def add_parser(commands: Any) -> None:
@@ -39,10 +40,11 @@ def run(options: argparse.Namespace) -> None:
         settings = Settings(settings.content | {"release": section}, settings.where)
     for name in ("pool", "featurize", "matching", "pretrain", "finetune", "release"):
         settings.section(name)  # a wrong key is told before a log is read
-    validated = read_log(options.data, max_bad_share=settings.section("validate").max_bad_share)
+    with read_log(options.data, max_bad_share=settings.section("validate").max_bad_share) as log:
+        tables = log.tables
     data = {"name": str(options.data), "log": folder_digest(options.data)}
     with progress("release", steps(settings)) as advance:
-        release = fit_release(validated.tables, settings, options.out, data=data, advance=advance)
+        release = fit_release(tables, settings, options.out, data=data, advance=advance)
     for line in release.summary():
         print(line)
-    print(f"{options.out}: next, `mfcp match --model {options.out} --tasks FILE`")
+    print(f"{options.out}: next, `mfcp match --model {in_shell(options.out)} --tasks FILE`")

@@ -16,7 +16,7 @@ from mfcp.border.json_text import read_json
 from mfcp.border.limits import limits
 from mfcp.border.regular import opened, refusing
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.errors import DataError
+from mfcp.errors import DataError, in_shell
 from mfcp.files import replacing_folder, write_json
 from mfcp.methods.base import Trained, predict
 from mfcp.predictors.residuals import TaskPoints
@@ -458,7 +458,7 @@ def verify(folder: Path, version: str | None = None) -> str:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such release; `mfcp release --data DIR --out {folder}` makes one")
+        raise DataError(f"{folder}: no such release; `mfcp release --data DIR --out {in_shell(folder)}` makes one")
     manifest = read_json(folder / MANIFEST)
     if not isinstance(manifest, dict) or _FACTS not in manifest:
         raise DataError(f"{folder / MANIFEST}: expected file names with their SHA-256; make the release again")

@@ -41,7 +41,7 @@ def read_evidence(release: Release, tables: Tables, path: Path) -> Evidence:
     runs = find_table(path, "runs") if path.is_dir() else path
     if runs is None:
         raise DataError(f"{path}: no table 'runs' in it; expected runs.csv, runs.jsonl or runs.parquet")
-    rows = check_rows(read_table(runs, SCHEMA["runs"], name_rows=True), str(runs), SCHEMA["runs"])
+    rows = check_rows(read_table(runs, SCHEMA["runs"], unnamed=True), str(runs), SCHEMA["runs"])
     if path.is_dir() and find_table(path, "tasks") is not None:
         other = with_zoo_models(read_new_tasks(path))
         more = other["tasks"][~other["tasks"]["task_id"].isin(tables["tasks"]["task_id"])]

@@ -94,6 +94,7 @@ def test_a_check_describes_and_does_not_run(trace, capsys):
         (("--policy", "fifo", "--compare"), "--compare: needs at least two policies"),
         (("--policy", "fifo", "--explain", "x"), "--explain: no job 'x' in the trace; the first is 'j0'"),
         (("--policy", "edf"), "policy 'edf' needs deadlines; the trace has no column deadline"),
+        (("--policy", "fifo", "--seed", "-1"), "--seed: expected a whole number of at least 0, got -1"),
     ],
 )
 def test_bad_input_is_one_line_with_a_remedy(trace, capsys, arguments, message):

@@ -98,6 +98,8 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError("--policy: name at least one, as fifo or srsf,las; or describe the trace with --check")
     if options.json and (options.explain or options.loads or options.seeds):
         raise SettingsError("--json: tells metrics, --compare and --check; of a sweep, --out has a table, sweep.csv")
+    if options.seed < 0:
+        raise SettingsError(f"--seed: expected a whole number of at least 0, got {options.seed}")
     load_members(options)
     policies = dict(_policies(",".join(options.policy or [])))
     if options.out:

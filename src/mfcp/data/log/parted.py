@@ -21,7 +21,7 @@ import pandas as pd
 
 from mfcp.arrays import Bools, Ints
 from mfcp.border.json_text import read_json
-from mfcp.border.tables import read_blocks, read_rows
+from mfcp.border.tables import read_blocks, read_rows, row_groups
 from mfcp.data.log.coercion import converted
 from mfcp.data.log.expectations import MOST_ROWS, refuse_whole_table, sample, with_held
 from mfcp.data.log.formats import WRITERS, is_part, write_part
@@ -69,6 +69,11 @@ class ValidatedParts:
     before: pd.DataFrame
     after: pd.DataFrame
     parts: tuple[CheckedPart, ...]
+
+    @property
+    def runs(self) -> int:
+        """How many valid ones there are."""
+        return sum(sum(row_groups(part.valid)) for part in self.parts)
 
     def sheets(self) -> Iterator[pd.DataFrame]:
         """The lines of the quarantine, frame by frame; rows count through all parts."""

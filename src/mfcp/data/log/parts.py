@@ -22,6 +22,7 @@ from mfcp.threads import cores, process_pool
 
 PART_ROWS = 2**20
 """Rows of a part at most: some 200 MB in memory."""
+_ROW_BYTES = 64  # of a run as text, at the least that anybody writes
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,13 @@ class Piece:
         path: a file of the table.
         groups: row groups of a Parquet file; None: the whole file.
         stamp: changes with the file.
+        before: rows of the file that come before it.
     """
 
     path: Path
     groups: tuple[int, ...] | None
     stamp: str
+    before: int = 0
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -68,15 +71,27 @@ def pieces(path: Path) -> list[Piece]:
             found.append(Piece(file, None, stamp))
             continue
         own: list[int] = []
-        rows = 0
+        rows = before = 0
         for group, count in enumerate(row_groups(file)):
             if own and rows + count > PART_ROWS:
-                found.append(Piece(file, tuple(own), stamp))
-                own, rows = [], 0
+                found.append(Piece(file, tuple(own), stamp, before))
+                before, own, rows = before + rows, [], 0
             own.append(group)
             rows += count
-        found.append(Piece(file, tuple(own), stamp))
+        found.append(Piece(file, tuple(own), stamp, before))
     return found
+
+
+def beyond_one_part(path: Path) -> bool:
+    """Whether a table's file, or folder of parts, may have more than `PART_ROWS` rows; text is judged by its size.
+
+    Raises:
+        DataError: as `pieces`.
+    """
+    rows = 0
+    for file in part_files(path) if path.is_dir() else [path]:
+        rows += sum(row_groups(file)) if file.suffix == ".parquet" else file.stat().st_size // _ROW_BYTES
+    return rows > PART_ROWS
 
 
 @contextmanager

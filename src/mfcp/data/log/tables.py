@@ -43,7 +43,7 @@ def read_tables(folder: Path, *, name_runs: bool = False) -> Tables:
     tables: Tables = {}
     for name, path in find_tables(folder).items():
         table = SCHEMA[name]
-        tables[name] = read_table(path, table, name_rows=name_runs and table is RUNS)
+        tables[name] = read_table(path, table, unnamed=name_runs and table is RUNS)
         if tables[name].empty:
             refuse_empty(table, path)
     return tables
@@ -79,9 +79,9 @@ def refuse_empty(table: Table, path: Path) -> None:
         raise DataError(f"{path}: table '{table.name}' has columns but no rows; expected {table.meaning}")
 
 
-def read_table(path: Path, table: Table, *, name_rows: bool = False) -> pd.DataFrame:
-    """One table's file or folder of parts, see `read_tables`; it may have no rows. `name_rows` fills in a key that is
-    not there.
+def read_table(path: Path, table: Table, *, unnamed: bool = False) -> pd.DataFrame:
+    """One table's file or folder of parts, see `read_tables`; it may have no rows. Where rows may be `unnamed`, a key
+    that is not there is filled in.
     """
     import pandas as pd
 
@@ -92,10 +92,15 @@ def read_table(path: Path, table: Table, *, name_rows: bool = False) -> pd.DataF
         frame = pd.concat([read_rows(part) for part in part_files(path)], ignore_index=True)
     else:
         frame = read_rows(path)
-    if name_rows and table.columns[0].name not in frame:
-        frame.insert(0, table.columns[0].name, [f"row {k}" for k in range(1, len(frame) + 1)])
+    if unnamed and table.key[0] not in frame:
+        name_rows(table, frame)
     check_columns(table, frame, str(path))
     return coerce(table, frame).lenient
+
+
+def name_rows(table: Table, frame: pd.DataFrame, before: int = 0, text: str = "") -> None:
+    """Give every row a key, in place: `text`, then its number in its file, of which `before` rows came before."""
+    frame.insert(0, table.key[0], [f"{text}row {k}" for k in range(before + 1, before + len(frame) + 1)])
 
 
 def read_new_tasks(path: Path) -> Tables:

@@ -10,7 +10,7 @@ import numpy as np
 from mfcp.arrays import Floats, Ints
 from mfcp.data.pool.logged import fewest_tasks, pool_sizes
 from mfcp.data.pool.times import measure_cells
-from mfcp.errors import DataError
+from mfcp.errors import DataError, in_shell
 
 if TYPE_CHECKING:
     from mfcp.data.log.tables import Tables
@@ -102,7 +102,8 @@ def refuse_thin(coverage: Coverage, *, benchmark: bool, where: str) -> None:
         return
     what = "a benchmark" if benchmark else "a release"
     releases = benchmark and not coverage.missing(RELEASE_TASKS)
-    works = f"mfcp release --data {where} --out my-release" if releases else f"mfcp check {where}"
+    log = in_shell(where)
+    works = f"mfcp release --data {log} --out my-release" if releases else f"mfcp check {log}"
     why = " (2 each to learn from, to tune on and to test on)" if benchmark and coverage.shared < tasks else ""
     listed = "; ".join(reasons)
     raise DataError(f"{where}: too little for {what}: {listed}{why}. What works on this log: {works}")
