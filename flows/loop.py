@@ -101,7 +101,7 @@ def services(
     kept = ("--backend-store-uri", f"sqlite:///{mlruns}/mlflow.db", "--artifacts-destination", f"{mlruns}/artifacts")
     worker = ("prefect", "worker", "start", "--pool", service.POOL, "--type", "process")
     programs = {
-        "prefect": ("prefect", "server", "start", *host, str(port)),
+        "prefect": ("flows.prefect_server", "start", *host, str(port)),
         "mlflow": ("mlflow", "server", *host, str(mlflow_port), "--workers", "1", *kept),
         "matcher": (*worker, "--work-queue", "match", "--limit", "1"),
         "worker": (*worker, "--work-queue", "default", "--limit", str(RUNS)),
@@ -251,7 +251,7 @@ def _clusters(root: Path, home: Path, say: Callable[[str], None]) -> Iterator[Se
         workspace.set_params(home, own_clusters.sections(slurm), "Its clusters are Slurm's, on this machine")
         for name in slurm.clusters:
             say(f"cluster {name}: SLURM_CONF={slurm.conf(name)}")
-        yield "flows.zoo_tasks", "--first-runs", "8", "--every", "60"
+        yield "flows.zoo_tasks", "--first-runs", "8", "--every", "40"
 
 
 def main() -> None:

@@ -47,9 +47,10 @@ def server(home: Path, port: int) -> Iterator[str]:
     require_free(port, PREFECT_PORT)
     home.mkdir(parents=True, exist_ok=True)
     log = home / "server.log"
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
+    command = [sys.executable, "-m", "flows.prefect_server", "start", "--host", HOST, "--port", str(port)]
+    options: dict[str, Any] = {"cwd": Path(__file__).parents[1], "env": environment(home, port)}
     with log.open("w") as output:
-        process = guard.start(command, env=environment(home, port), stdout=output, stderr=subprocess.STDOUT)
+        process = guard.start(command, stdout=output, stderr=subprocess.STDOUT, **options)
     api = f"http://{HOST}:{port}/api"
     try:
         wait_for(f"{api}/health", process, log)

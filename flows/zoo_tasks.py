@@ -1,6 +1,6 @@
 """Small training tasks of the zoo for clusters of CPUs: what `make platform CLUSTERS=slurm` feeds its platform with.
 
-`python -m flows.zoo_tasks --home H` submits one after the other until it is interrupted.
+`python -m flows.zoo_tasks --home H` submits one after the other until it is interrupted, as fast as they are run.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mfcp.data.log.tables import Tables
 from mfcp.data.log.zoo_tasks import PREFIX, with_zoo_models
 from mfcp.emulator import zoo
 from mfcp.errors import guarded
+from mfcp.platform.state.attempts import Attempts
 from mfcp.platform.state.home import home_folder, open_store, settings
 
 FAMILIES = ("resnet", "mobilenet_v2", "vit", "distilbert", "efficientnet")
@@ -62,6 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m flows.zoo_tasks", description=__doc__)
     parser.add_argument("--home", default="", metavar="DIR", help="folder of the platform")
     parser.add_argument("--every", type=float, default=20.0, metavar="S", help="seconds between two tasks (20)")
+    parser.add_argument("--open", type=int, default=6, metavar="N", help="none while so many runs are not over (6)")
     parser.add_argument(
         "--first-runs", type=int, default=0, metavar="N", help="tasks that every cluster runs first (0)"
     )
@@ -73,9 +75,12 @@ def main() -> None:
         first = draw(range(options.first_runs))
         first_runs(home, first, section.clusters, section.run, say=lambda text: print(text, flush=True))
     number = options.first_runs + store.counts()["tasks"]
+    attempts = Attempts(store)
     while True:
-        store.submit(draw(range(number, number + 1)))
-        number += 1
+        # Tasks that queue for long are of no use: what is learned and compared is what has run.
+        if len(attempts.open()) < options.open:
+            store.submit(draw(range(number, number + 1)))
+            number += 1
         time.sleep(options.every)
 
 

@@ -97,6 +97,13 @@ def test_a_read_only_folder_is_named(tmp_path, write):
     assert listing(folder) == []
 
 
+def test_a_folder_is_no_file_to_write_to(tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(DataError, match="out: a folder; expected the name of a file"):
+        write_json(tmp_path / "out", 1)
+    assert [path.name for path in tmp_path.rglob("*")] == ["out"]
+
+
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe"])
 def test_damaged_json_is_named(tmp_path, content):
     (tmp_path / "a.json").write_bytes(content)

@@ -25,9 +25,11 @@ def replacing(path: Path) -> Iterator[Path]:
     """A temporary path in the folder of `path`, renamed onto it when the block ends without error.
 
     Raises:
-        DataError: the folder cannot be written (read-only, disk full); the old file is untouched.
+        DataError: a folder has that name, or its folder cannot be written (read-only, disk full); the old file is
+            untouched.
     """
     path = Path(path)
+    _refuse_folder(path)
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -205,6 +207,21 @@ def output_folder(path: Path) -> Path:
             return Path(path)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def output_file(path: Path) -> None:
+    """Try out a file that is written at the end; the same for a file as `output_folder`.
+
+    Raises:
+        DataError: a folder has that name, or its folder cannot be made or written.
+    """
+    _refuse_folder(Path(path))
+    output_folder(Path(path).parent)
+
+
+def _refuse_folder(path: Path) -> None:
+    if os.path.isdir(path):  # False where that cannot be told
+        raise DataError(f"{path}: a folder; expected the name of a file")
 
 
 def folder_digest(path: Path) -> str:

@@ -78,7 +78,10 @@ def test_rows_that_validation_takes_out_are_told_with_their_reasons(folder, tmp_
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--seed", "-1"], "--seed: expected a whole number"), (["--out", "."], "--out .: a folder; expected the name")],
+    [
+        (["--seed", "-1"], "--seed: expected a whole number"),
+        (["--out", "."], "error: .: a folder; expected the name of a file"),
+    ],
 )
 def test_bad_options_are_one_line_before_anything_is_read(monkeypatch, capsys, tmp_path, arguments, words):
     monkeypatch.chdir(tmp_path)

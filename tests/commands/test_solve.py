@@ -40,6 +40,13 @@ def test_solve_writes_the_same_to_a_file_and_says_one_line(matrices, capsys):
         assert words in line
 
 
+def test_a_folder_for_the_plan_is_told_before_anything_is_solved(matrices, capsys):
+    folder, *_ = matrices
+    files = ("--times", folder / "t.npy", "--reliability", folder / "a.csv")
+    code, out, err = run(capsys, "solve", *files, "--gamma", 0.8, "--out", folder)
+    assert (code, out, err) == (2, "", f"error: {folder}: a folder; expected the name of a file\n")
+
+
 def test_solve_takes_all_that_a_platform_adds(matrices, capsys):
     folder, T, _ = matrices
     np.savetxt(folder / "allowed.csv", [[0, 1, 1, 1, 1], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1]], delimiter=",")

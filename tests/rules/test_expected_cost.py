@@ -24,6 +24,15 @@ def test_a_spread_beyond_measure_is_cut():
     )
 
 
+def test_no_more_is_charged_than_it_may():
+    plans = [
+        ExpectedCost(most=most).plan(belief(rounds=60, log_sd=1.0, own_sd=own), parameter=0.0, price=4.0)
+        for most, own in ((0.2, 0.7), (2.0, 0.2), (2.0, 0.7))
+    ]
+    np.testing.assert_array_equal(*plans[:2])
+    assert (plans[0] != plans[2]).any()
+
+
 def test_without_spread_it_is_the_priced_rule():
     believed = belief(log_sd=0.0, a_sd=0.0)
     plans = (rule.plan(believed, parameter=0.0, price=4.0) for rule in (ExpectedCost(), Priced()))

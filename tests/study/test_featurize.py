@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from graphs_by_hand import join, tables
+from pydantic import ValidationError
 
 from mfcp.data.log.tables import Tables
 from mfcp.data.pool.task_pool import TaskPool
@@ -108,3 +109,9 @@ def test_held_out_families_are_in_no_split_or_are_the_test(log):
     assert (drawn.split[:, held] == -1).all()  # what is held out for good is in no other draw, not even to learn from
     assert (drawn.split == PARTS["test"]).sum() == 2 * held.sum()
     assert sorted(np.unique(drawn.split)) == [-1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("seeds", [(0, -1), (3, 3)])
+def test_seeds_are_different_whole_numbers(seeds):
+    with pytest.raises(ValidationError, match="expected different whole numbers of at least 0"):
+        FeaturizeSettings(seeds=seeds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.json_output import add_json, aside, print_json
 from mfcp.errors import DataError, SettingsError
-from mfcp.files import output_folder
+from mfcp.files import output_file
 from mfcp.progress import console
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ def run(options: argparse.Namespace) -> None:
     if options.seed < 0:
         raise SettingsError(f"--seed: expected a whole number of at least 0, got {options.seed}")
     if options.out:
-        if options.out.is_dir():
-            raise SettingsError(f"--out {options.out}: a folder; expected the name of a CSV file")
-        output_folder(options.out.parent)
+        output_file(options.out)
     with aside(options):
         with progress(f"read and validate {options.data}"):
             validated = validate(read_tables(options.data), max_bad_share=1.0)

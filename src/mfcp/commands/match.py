@@ -87,6 +87,7 @@ def run(options: argparse.Namespace) -> None:
         prepare_ahead()
     from mfcp.data.log.tables import read_new_tasks
     from mfcp.data.log.zoo_tasks import with_zoo_models
+    from mfcp.files import output_file
     from mfcp.release.decision import decide
     from mfcp.release.measurements import worth_measuring, write_answer_sheet
     from mfcp.release.model import Release
@@ -96,6 +97,9 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError(f"--time-limit: expected seconds above 0, got {options.time_limit}")
     if options.out is not None and options.out.suffix not in (".json", ".csv"):
         raise SettingsError(f"--out {options.out}: expected a name that ends in .json or .csv")
+    for path in (options.out, options.measure_out):
+        if path is not None:
+            output_file(path)
     load_members(options)
     clusters = None if options.clusters is None else {name.strip() for name in options.clusters.split(",")}
     measuring, backlog = _measuring(options), _backlog(options.backlog)

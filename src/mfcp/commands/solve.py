@@ -62,7 +62,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read the problem, match it, and write or print the plan as JSON."""
     from mfcp.commands.matrix_files import read_problem
-    from mfcp.files import output_folder, write_json
+    from mfcp.files import output_file, write_json
     from mfcp.matching.infeasible import explain_infeasible, require_feasible
     from mfcp.matching.planning import solve
 
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
         engine = {"kind": "dual", "scheduler": options.scheduler}
     problem = read_problem(options)
     if options.out:
-        output_folder(options.out.parent)
+        output_file(options.out)
     require_feasible(problem)
     with _without_solver_output():
         solution = solve(problem, engine, time_limit=options.time_limit)

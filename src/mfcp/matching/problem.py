@@ -141,7 +141,8 @@ class MatchingProblem:
         check_entries(reliabilities, mask, "A", "a probability in [0, 1]", lambda x: ~((x >= 0) & (x <= 1)))
         levels = broadcast(gamma, "gamma", shape[:-2], np.float64)
         if not np.all((levels >= 0) & (levels <= 1)):
-            raise DataError(f"gamma must lie in [0, 1], got {float(levels.min())} to {float(levels.max())}")
+            seen = " to ".join(dict.fromkeys(f"{float(end):.6g}" for end in (levels.min(), levels.max())))
+            raise DataError(f"gamma must lie in [0, 1], got {seen}")
         curve = None if zeta is None else curve_of(zeta, *shape[-2:])
         busy_for = None if backlog is None else vector(backlog, "backlog", shape[:-1], "seconds, finite", np.isfinite)
         due, undated = None, None

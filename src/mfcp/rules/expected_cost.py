@@ -46,16 +46,18 @@ class ExpectedCost(Rule):
     Times are log-normal: mean T̂ exp(s²/2), variance T̂² exp(s²)(exp(s²) - 1) with s a calibrated deviation of log
     time; reliabilities have mean Â and the calibrated deviation. s is what the clusters of a task do not share (`own`)
     or the whole error (`total`). An error that they share makes the task longer wherever it runs, in the best plan as
-    well; and it is by far the greater part, estimated from few families (docs/decisions/0078).
+    well; and it is by far the greater part, estimated from few families (docs/decisions/0078). No more than `most` is
+    charged: a larger deviation is that of some families, and the rule takes all for alike.
     """
 
     name: ClassVar[str] = "expected_cost"
     uses_spread: ClassVar[bool] = True
     charges: Literal["own", "total"] = Field("own", description="which error of log time is charged for")
+    most: float = Field(WIDEST, gt=0, le=WIDEST, description="deviation of log time that is charged at most")
 
     def charged(self, own_sd: Floats, log_sd: Floats) -> Floats:
         """See `Rule.charged`."""
-        return own_sd if self.charges == "own" else log_sd
+        return np.minimum(own_sd if self.charges == "own" else log_sd, self.most)
 
     def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
         """See `Rule.plan`; there is no parameter."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.log.tables import Tables
@@ -53,6 +53,13 @@ class FeaturizeSettings(BaseModel):
         "split", description="test tasks: of each split, or the families held out from all of them"
     )
     settings_after: int = Field(0, ge=0, description="draw settings after so many, of clusters that these have not")
+
+    @field_validator("seeds")
+    @classmethod
+    def _each_once(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+            raise ValueError(f"expected different whole numbers of at least 0, got {list(seeds)}")
+        return seeds
 
 
 def featurize(

@@ -44,7 +44,7 @@ class Dual(Engine):
     candidates: int = Field(10, ge=2)
     target: float = Field(1e-4, ge=0)
     effort: float = Field(1.0, gt=0, le=1)
-    seed: int = 0
+    seed: int = Field(0, ge=0)
     scheduler: str = ""
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:

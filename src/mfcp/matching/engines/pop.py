@@ -33,7 +33,7 @@ class Pop(Engine):
     takes_extended: ClassVar[bool] = True
 
     parts: int = Field(4, ge=1)
-    seed: int = 0
+    seed: int = Field(0, ge=0)
     engine: str | dict[str, Any] = "auto"
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
