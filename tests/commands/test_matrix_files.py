@@ -35,7 +35,7 @@ from commands.called import run
         ({"--gamma": "nan"}, "--gamma: gamma must lie in"),
         ({"--time-limit": "0"}, "--time-limit: expected seconds above 0, got 0"),
         ({"--out": "t.npy/plan.json"}, "cannot write"),
-        ({"--out": "."}, "cannot write"),
+        ({"--out": "."}, "error: .: a folder; expected the name of a file"),
         ({"--allowed": "nowhere.csv"}, r"nowhere.csv: task 1 \(column 2\) has no allowed cluster; allow one or drop"),
         ({"--allowed": "a.csv"}, "a.csv: row 1, column 1 is 0.*; expected 1 .* or 0"),
         ({"--allowed": "wide.csv"}, "wide.csv: expected 3 rows × 5 columns as --times has, got 3 × 4"),
