@@ -1,5 +1,6 @@
 """A log beyond one part gives commands what it gives them in memory."""
 
+import errno
 from dataclasses import fields
 
 import numpy as np
@@ -15,6 +16,7 @@ from mfcp.data.log.validation import TooManyBadRowsError
 from mfcp.data.pool.run_totals import RunTotals, Values
 from mfcp.data.validated_log import validated_log
 from mfcp.errors import DataError
+from mfcp.files import UnwritableError, replacing
 
 
 @pytest.fixture
@@ -105,6 +107,20 @@ def test_too_many_bad_rows_are_refused_and_nothing_is_left(tmp_path, small_parts
     ):
         pass
     assert not list(scratch.iterdir())
+
+
+def test_a_full_temporary_folder_says_how_to_name_another(tmp_path, small_parts, monkeypatch):
+    def full(frame, path, key):
+        with replacing(path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(copying, "write_part", full)
+    words = r"No space left on device\); free space or choose another folder by TMPDIR"
+    with (
+        pytest.raises(UnwritableError, match=words),
+        validated_log(spoiled(tmp_path / "log", "csv"), max_bad_share=1.0),
+    ):
+        pass
 
 
 def test_check_says_the_same(tmp_path, small_parts, monkeypatch, capsys):

@@ -17,7 +17,7 @@ from mfcp.data.log.tables import Tables, find_tables, read_tables, write_tables
 from mfcp.data.log.validation import Findings, validate
 from mfcp.data.pool.reading import read_totalled
 from mfcp.data.pool.run_totals import TotalledLog, totalled
-from mfcp.files import output_folder
+from mfcp.files import UnwritableError, output_folder
 
 if TYPE_CHECKING:
     from mfcp.data.log.expectations import Expectations
@@ -57,7 +57,7 @@ def validated_log(
         max_bad_share, expectations: as `validate`.
 
     Raises:
-        DataError: as `read_tables` and `validate_parts`.
+        DataError: as `read_tables` and `validate_parts`; UnwritableError where the temporary folder is full.
         TooManyBadRowsError: as `validate`.
     """
     how: dict[str, Any] = {"max_bad_share": max_bad_share, "expectations": expectations}
@@ -65,15 +65,22 @@ def validated_log(
         yield _in_memory(read_tables(folder, name_runs=True), how)
         return
     with TemporaryDirectory(prefix="mfcp-log-") as name:
-        raw, scratch, valid = (output_folder(Path(name) / own) for own in ("raw", "scratch", "valid"))
-        copy_log(folder, raw, scratch / "copied", name_runs=True)
-        if not (raw / RUNS.name).is_dir():  # few rows of much text
-            yield _in_memory(read_tables(raw), how)
-            return
-        parts = validate_parts(raw, scratch / "checked", **how)
-        write_tables(parts.tables, valid)
-        parts.write_runs(valid)
-        yield ValidatedLog(read_totalled(valid), parts.runs, parts)
+        try:
+            log = _in_parts(folder, Path(name), how)
+        except UnwritableError as error:
+            raise UnwritableError(f"{error} by TMPDIR") from None
+        yield log
+
+
+def _in_parts(folder: Path, temporary: Path, how: dict[str, Any]) -> ValidatedLog:
+    raw, scratch, valid = (output_folder(temporary / own) for own in ("raw", "scratch", "valid"))
+    copy_log(folder, raw, scratch / "copied", name_runs=True)
+    if not (raw / RUNS.name).is_dir():  # few rows of much text
+        return _in_memory(read_tables(raw), how)
+    parts = validate_parts(raw, scratch / "checked", **how)
+    write_tables(parts.tables, valid)
+    parts.write_runs(valid)
+    return ValidatedLog(read_totalled(valid), parts.runs, parts)
 
 
 def _in_memory(tables: Tables, how: dict[str, Any]) -> ValidatedLog:
