@@ -210,7 +210,7 @@ def output_folder(path: Path) -> Path:
 
 
 def output_file(path: Path) -> None:
-    """Try out a file that is written at the end; the same for a file as `output_folder`.
+    """Try out whether a file can be written, before what it will hold is computed.
 
     Raises:
         DataError: a folder has that name, or its folder cannot be made or written.
