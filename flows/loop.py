@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from flows import guard, service, workspace
 from flows.slurm import OwnSlurm
 from mfcp.compiling import prepare_ahead
+from mfcp.data.pool.coverage import RELEASE_TASKS
 from mfcp.errors import SettingsError, guarded
 from mfcp.platform.settings import PlatformSettings
 from mfcp.platform.state.home import LOG, home_folder, open_store, settings
@@ -32,6 +34,7 @@ FLOWS = {name: f"mfcp-{name}/{name}" for name in ("ingest", "match", "monitor", 
 RUNS = 3  # that the worker takes at a time; rounds have a worker of their own
 POLL_S = 1.0
 LONGEST_S = 60.0  # between two starts of a service that keeps dying
+LEAST_RUNS = 2 * RELEASE_TASKS  # a release needs so many tasks with a time on two clusters
 
 
 @dataclass
@@ -191,9 +194,40 @@ def schedule(found: SyncPrefectClient, name: str, every_s: float) -> None:
         found.create_deployment_schedules(deployment.id, plans)
 
 
-def run_now(found: SyncPrefectClient, name: str) -> None:
-    """Have the worker run a flow once, beside its schedule."""
-    found.create_flow_run_from_deployment(found.read_deployment_by_name(FLOWS[name]).id)
+def run_now(found: SyncPrefectClient, name: str) -> UUID:
+    """Have the worker run a flow once, beside its schedule; the run."""
+    return found.create_flow_run_from_deployment(found.read_deployment_by_name(FLOWS[name]).id).id
+
+
+class FirstRelease:
+    """Trainings as soon as a log may be enough, and again when more has come, until there is a release."""
+
+    def __init__(self, found: SyncPrefectClient, store: Store) -> None:
+        self._found, self._store = found, store
+        self._run: UUID | None = None
+        self._runs = 0
+
+    def is_there(self, say: Callable[[str], None]) -> bool:
+        """Whether there is a release; if not, train where that is worth a try. `say` is told why one has failed."""
+        if not self._store.models().empty:
+            return True
+        if self._run is not None:
+            state = self._found.read_flow_run(self._run).state
+            if state is None or not state.is_final():
+                return False
+            if not state.is_completed():
+                say(f"no release yet: {_reason(state.message or state.name or '')}")
+            self._run = None
+        runs = sum(rows.get("runs", 0) for rows in self._store.deliveries()["rows"])
+        if runs >= max(LEAST_RUNS, self._runs + 1):
+            self._runs, self._run = runs, run_now(self._found, "retrain")
+        return False
+
+
+def _reason(message: str) -> str:
+    """What a command said was wrong, of the message of a flow that failed on it; else its last line."""
+    lines = [line for line in message.splitlines() if line.strip()] or ["no reason given"]
+    return next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[-1])
 
 
 class News:
@@ -204,12 +238,12 @@ class News:
         self._seen = {name: len(rows) for name, (rows, _) in self._tables().items()}
 
     def lines(self) -> list[str]:
-        """One for every delivery, release, promotion and round."""
+        """One for every delivery, release, release that was not promoted, promotion and round."""
         result = []
         for name, (rows, line) in self._tables().items():
             result += [line(row) for row in rows.iloc[self._seen[name] :].to_dict("records")]
             self._seen[name] = len(rows)
-        return result
+        return [line for line in result if line]
 
     def _tables(self) -> dict[str, tuple[Any, Callable[[dict[str, Any]], str]]]:
         store = self._store
@@ -219,9 +253,15 @@ class News:
                 lambda r: f"delivery {r['name']}: {r['status']}, rows {r['rows']}",
             ),
             "models": (store.models(), lambda r: f"release {r['version']} trained on {r['data'].get('tasks')} tasks"),
+            "verdicts": (store.events("verdict"), lambda r: _refusal(r["content"])),
             "champions": (store.champions(), lambda r: f"{r['action']} of release {r['version']}: {r['why']}"),
             "rounds": (store.rounds()[::-1], _round),
         }
+
+
+def _refusal(verdict: dict[str, Any]) -> str:
+    """Why a release does not replace the one that decides; empty where it does, which is told as a promotion."""
+    return "" if verdict["promote"] else f"release {verdict['challenger']} is not promoted: {verdict['why']}"
 
 
 def _round(row: dict[str, Any]) -> str:
@@ -251,7 +291,7 @@ def _clusters(root: Path, home: Path, say: Callable[[str], None]) -> Iterator[Se
         workspace.set_params(home, own_clusters.sections(slurm), "Its clusters are Slurm's, on this machine")
         for name in slurm.clusters:
             say(f"cluster {name}: SLURM_CONF={slurm.conf(name)}")
-        yield "flows.zoo_tasks", "--first-runs", "8", "--every", "40"
+        yield "flows.zoo_tasks", "--first-runs", "4", "--every", "40"
 
 
 def main() -> None:
@@ -274,16 +314,18 @@ def main() -> None:
             for name in ("ingest", "match", "monitor", "run"):
                 schedule(found, name, every[name])
             run_now(found, "ingest")
-            waiting, deciding = True, not store.champions().empty
+            first = FirstRelease(found, store)
+            waiting, scheduled, deciding = True, False, not store.champions().empty
             while True:
                 for part in parts.values():
                     part.tend(say)
                 for line in news.lines():
                     say(line)
                 if waiting and (workspace.repo_of(home) / f"{LOG}.dvc").exists():
-                    schedule(found, "retrain", every["retrain"])
-                    run_now(found, "retrain")  # the first release
-                    waiting = False
+                    if not scheduled:
+                        schedule(found, "retrain", every["retrain"])
+                        scheduled = True
+                    waiting = not first.is_there(say)
                 if not deciding and not store.champions().empty:
                     run_now(found, "match")  # the first round need not wait for its schedule
                     deciding = True

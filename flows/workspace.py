@@ -25,7 +25,7 @@ from flows.checkout import only_one
 from mfcp.data.log.tables import Tables, read_tables
 from mfcp.environment import OFF
 from mfcp.errors import MfcpError
-from mfcp.platform.state.home import LOG, open_store
+from mfcp.platform.state.home import LOG, no_platform, open_store
 
 BRANCH = "platform"
 PARAMS: dict[str, dict[str, Any]] = {  # of every platform, over the checkout's: real pools and the delivered log
@@ -44,7 +44,7 @@ def repo_of(home: Path) -> Path:
         MfcpError: there is none.
     """
     if not (home / "repo").is_dir():
-        raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+        raise no_platform(home)
     return home / "repo"
 
 
@@ -62,7 +62,7 @@ def make_home(checkout: Path, home: Path) -> None:
         if (home / "repo").exists():
             _follow(checkout, home / "repo")
             return
-        open_store(home)  # makes its database, which nothing does once there is a repo
+        open_store(home, new=True)  # makes its database, which nothing else does
         with _cloned(checkout, home / "repo") as clone:
             git(clone, "switch", "--quiet", "--force-create", BRANCH)
             cache = Path(checkout, dvc(checkout, "cache", "dir").splitlines()[-1]).resolve()

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -16,6 +18,7 @@ from flows.zoo_tasks import draw
 from mfcp.errors import MfcpError, SettingsError
 from mfcp.platform.running.job_settings import command_of, rows_of
 from mfcp.platform.settings import PlatformSettings
+from mfcp.platform.state.store import Note, Store
 
 
 def test_clusters_that_are_not_known_are_told(tmp_path, monkeypatch):
@@ -109,3 +112,67 @@ def test_first_runs_are_a_log(slurm, tmp_path):
         for row in read_table(find_table(folder, "runs"), RUNS).to_dict("records")
     ]
     assert sorted(runs) == [(task, cluster, "succeeded") for task in "ab" for cluster in ("alpha", "beta")]
+
+
+class Told:
+    """What a server and a platform's database would say: deliveries, releases, and how trainings ended."""
+
+    def __init__(self, begun) -> None:
+        self.begun = begun
+        self.runs, self.releases, self.ends = [], [], []
+
+    def deliveries(self):
+        return pd.DataFrame({"rows": self.runs})
+
+    def models(self):
+        return pd.DataFrame({"version": self.releases})
+
+    def read_deployment_by_name(self, name):
+        assert name == "mfcp-retrain/retrain"
+        return SimpleNamespace(id=name)
+
+    def create_flow_run_from_deployment(self, _):
+        self.ends.append(self.begun)
+        return SimpleNamespace(id=len(self.ends) - 1)
+
+    def read_flow_run(self, number):
+        return SimpleNamespace(state=self.ends[number])
+
+
+def test_a_log_too_thin_for_a_release_is_tried_again_with_more_runs():
+    from prefect.states import Completed, Failed, Pending
+
+    told, said = Told(Pending()), []
+    first = loop.FirstRelease(told, told)
+    told.runs = [{"tasks": 1, "runs": 5}]
+    assert not first.is_there(said.append)
+    assert not told.ends  # three tasks on two clusters are six runs
+    told.runs.append({"tasks": 1, "runs": 1})
+    for _ in range(2):
+        assert not first.is_there(said.append)
+    assert len(told.ends) == 1
+    told.runs.append({"runs": 1})
+    assert not first.is_there(said.append)
+    assert len(told.ends) == 1  # the first is not over
+    told.ends[0] = Failed(
+        message="StageError: stage 'release' failed:\nrelease …\nerror: data/valid: too little\nERROR: x"
+    )
+    for _ in range(2):
+        assert not first.is_there(said.append)
+    assert (len(told.ends), said) == (2, ["no release yet: data/valid: too little"])
+    told.ends[1] = Completed()
+    for _ in range(2):
+        assert not first.is_there(said.append)
+    assert len(told.ends) == 2  # nothing has come since
+    told.releases = ["a"]
+    assert first.is_there(said.append)
+    assert len(said) == 1
+
+
+def test_a_release_that_is_not_promoted_is_told_with_why(tmp_path):
+    store = Store(f"sqlite:///{tmp_path / 'platform.db'}")
+    news = loop.News(store)
+    told = {"challenger": "b", "why": "0 test tasks"}
+    store.post([Note("verdict", kind="event", content={**told, "promote": promote}) for promote in (False, True)])
+    assert news.lines() == ["release b is not promoted: 0 test tasks"]
+    assert news.lines() == []

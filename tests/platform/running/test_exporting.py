@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from mfcp.executors.base import JobLimits
+from mfcp.executors.slurm import Slurm
 from mfcp.platform.running.exporting import PlannedTask, kubernetes_jobs, sbatch_scripts
 
 LIMITS = JobLimits(90.0, 2 << 30, cpus=2, gpus=1)
@@ -33,12 +34,36 @@ def test_a_script_runs_each_task_of_its_cluster(tmp_path):
     assert said == ["one  $HOME\n", "three\n"]
 
 
+def test_scripts_ask_for_what_the_platform_would_and_are_no_larger_than_slurm_takes(tmp_path):
+    plan = [PlannedTask(f"t{k}", "alpha", f"echo {k}", LIMITS) for k in range(5)]
+    own = Slurm(folder="/x", cluster="a", gpu="gpu:a100", options=("--partition=gpu", "--comment=for a  task"))
+    scripts = sbatch_scripts(plan, "r", {"alpha": own, "beta": Slurm(folder="/y", options=("--qos=low",))}, array=2)
+    assert sorted(scripts) == ["alpha-0.sh", "alpha-1.sh", "alpha-2.sh"]
+    for text in scripts.values():
+        for option in ("--clusters=a", "--partition=gpu", "'--comment=for a  task'", "--gres=gpu:a100:1"):
+            assert f"#SBATCH {option}\n" in text
+        assert "--qos" not in text
+    assert [text.count("--array=0-1\n") for text in scripts.values()] == [1, 1, 0]
+    done = subprocess.run(
+        ["sh"],
+        input=scripts["alpha-2.sh"],
+        env={"SLURM_ARRAY_TASK_ID": "0"},
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == "4\n"
+
+
 @pytest.mark.slurm
 def test_slurm_takes_the_scripts(slurm, tmp_path):
-    for name, text in sbatch_scripts([PlannedTask("t", "alpha", "true", JobLimits(30.0, 100 << 20))], "r").items():
+    own = {"alpha": Slurm(folder="/x", options=("--comment=for a  task",))}
+    plan = [PlannedTask("t", "alpha", "true", JobLimits(30.0, 100 << 20))]
+    for name, text in sbatch_scripts(plan, "r", own).items():
         (tmp_path / name).write_text(text)
         told = slurm.run("alpha", "sbatch", "--parsable", "--output=/dev/null", str(tmp_path / name))
-        assert told.stdout.strip().isdigit()
+        assert (job := told.stdout.strip()).isdigit()
+        assert "Comment=for a  task" in slurm.run("alpha", "scontrol", "show", "job", job).stdout
 
 
 def test_jobs_wait_for_the_queue_of_their_cluster():

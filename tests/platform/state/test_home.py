@@ -19,6 +19,10 @@ def test_the_folder_is_the_one_given_else_of_the_environment_else_beside(monkeyp
 
 def test_a_new_platform_gets_a_database_and_an_old_one_waits_for_its_own(monkeypatch, tmp_path):
     monkeypatch.delenv("MFCP_DATABASE", raising=False)
+    with pytest.raises(MfcpError, match="no platform here"):
+        open_store(tmp_path)  # any folder that somebody names by mistake
+    assert not list(tmp_path.iterdir())
+    open_store(tmp_path, new=True)
     open_store(tmp_path)
     assert (tmp_path / "platform.db").is_file()
     (tmp_path / "platform.db").unlink()

@@ -328,7 +328,8 @@ def _as_jobs(options: argparse.Namespace) -> None:
         command = command_of(template or section.run.command, known[name], cluster, 1, limits)
         plan.append(PlannedTask(name, cluster, command, limits))
     if options.form == "slurm":
-        files = sbatch_scripts(plan, f"round-{options.round}")
+        executors = {name: cluster.executor for name, cluster in section.clusters.items()}
+        files = sbatch_scripts(plan, f"round-{options.round}", executors, section.run.array)
     else:
         jobs = kubernetes_jobs(plan, options.image)
         files = {"jobs.yaml": yaml.safe_dump_all(jobs, sort_keys=False)}

@@ -6,11 +6,12 @@ import hashlib
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mfcp.executors.base import JobLimits
+from mfcp.executors.base import Executor, JobLimits
+from mfcp.executors.slurm import Slurm
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 _LABEL = re.compile(r"[^A-Za-z0-9_.-]")
@@ -32,25 +33,38 @@ class PlannedTask:
     limits: JobLimits
 
 
-def sbatch_scripts(plan: Sequence[PlannedTask], name: str) -> dict[str, str]:
-    """A script by cluster and limits, each an array with a job a task; file name → text.
+def sbatch_scripts(
+    plan: Sequence[PlannedTask], name: str, executors: Mapping[str, Executor] | None = None, array: int = 1000
+) -> dict[str, str]:
+    """Scripts by cluster and limits, each an array with a job a task; file name → text.
 
     Args:
         plan: tasks with their clusters.
         name: of the jobs, such as `round-7`.
+        executors: cluster → how the platform would run its tasks; options that it gives to `sbatch` are in the scripts.
+        array: jobs of a script at most; Slurm's MaxArraySize - 1.
     """
     groups: dict[tuple[str, JobLimits], list[PlannedTask]] = {}
     for one in plan:
         groups.setdefault((one.cluster_id, one.limits), []).append(one)
+    parts = [
+        (cluster, limits, same[first : first + array])
+        for (cluster, limits), same in groups.items()
+        for first in range(0, len(same), array)
+    ]
     scripts: dict[str, str] = {}
-    for (cluster, limits), own in groups.items():
+    for cluster, limits, own in parts:
+        executor = (executors or {}).get(cluster)
+        slurm = executor if isinstance(executor, Slurm) else Slurm(folder="/")
         number = sum(name_.startswith(f"{_plain(cluster)}-") for name_ in scripts)
         options = [
             f"--job-name={name}", f"--array=0-{len(own) - 1}", f"--time={math.ceil(limits.seconds / 60)}",
-            f"--cpus-per-task={limits.cpus}", "--ntasks=1", "--no-requeue",
+            f"--cpus-per-task={limits.cpus}", "--nodes=1", "--ntasks=1", "--no-requeue",
         ]  # fmt: skip
+        options += [f"--clusters={slurm.cluster}"] if slurm.cluster else []
+        options += map(shlex.quote, slurm.options)
         options += [] if limits.memory_bytes is None else [f"--mem={math.ceil(limits.memory_bytes / 2**20)}M"]
-        options += [f"--gres=gpu:{limits.gpus}"] if limits.gpus else []
+        options += [f"--gres={slurm.gpu}:{limits.gpus}"] if limits.gpus else []
         cases = "\n".join(
             f"{place}) # {_comment(one.task_id)}\n  exec sh -c {shlex.quote(one.command)} ;;"
             for place, one in enumerate(own)

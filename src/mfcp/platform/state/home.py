@@ -22,26 +22,33 @@ def home_folder(home: str = "") -> Path:
     return Path(home or os.environ.get("MFCP_HOME") or "platform").resolve()
 
 
+def no_platform(home: Path) -> MfcpError:
+    """What to say of a folder that is none of a platform."""
+    return MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+
+
 def require_platform(home: Path) -> None:
     """Raise MfcpError where there is no such folder."""
     if not home.is_dir():
-        raise MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+        raise no_platform(home)
 
 
-def open_store(home: Path, *, wait_s: float = 120.0) -> Store:
+def open_store(home: Path, *, wait_s: float = 120.0, new: bool = False) -> Store:
     """The platform's state: the database of MFCP_DATABASE, else `platform.db` in its folder.
 
-    That file is made with a new platform only: where there is a platform and no file, it is waited for, since tasks
+    That file is made with a `new` platform only: where there is a platform and no file, it is waited for, since tasks
     that went into an empty one would be lost when it comes back; for `wait_s` seconds at most.
 
     Raises:
-        MfcpError: no such folder, or the database is out of reach.
+        MfcpError: no platform in this folder, or the database is out of reach.
     """
     from mfcp.platform.state.store import Store  # needs the extra `platform`, which a folder's name does not
 
     require_platform(home)
-    url = os.environ.get("MFCP_DATABASE") or f"sqlite:///{home / 'platform.db'}"
-    return Store(url, wait_s=wait_s, make=not (home / "repo").exists())
+    own, whole, url = home / "platform.db", (home / "repo").exists(), os.environ.get("MFCP_DATABASE")
+    if not (new or whole or url or own.exists()):
+        raise no_platform(home)
+    return Store(url or f"sqlite:///{own}", wait_s=wait_s, make=not whole)
 
 
 def log_folder(home: Path) -> Path:
