@@ -31,8 +31,8 @@ def _run(submit, gpus, duration, free, ends):  # type: ignore[no-untyped-def]
             place, time, give = 0, times[running], gives[running]
             while 2 * place + 1 < running:
                 child = 2 * place + 1
-                if child + 1 < running and times[child + 1] < times[child]:
-                    child += 1
+                if child + 1 < running:  # then without a branch, as ours
+                    child += int(times[child + 1] < times[child])
                 if times[child] >= time:
                     break
                 times[place], gives[place] = times[child], gives[child]

@@ -32,7 +32,6 @@ UNMIRRORED: dict[str, str] = {
     "paper/report.py": "paper/test_running.py writes it, to the byte",
     "paper/tracking.py": "paper/test_running.py tracks a study",
     "platform/state/schema.py": "platform/state/test_store.py uses every table",
-    "simulator/kernels/books.py": "simulator/kernels/test_heap.py and test_allocation.py make and use its columns",
     **dict.fromkeys(
         (f"simulator/kernels/{name}.py" for name in ("backfilling", "progress", "ranking")),
         "simulator/kernels/test_queueing.py and simulator/clocks/test_events.py: against references",

@@ -13,6 +13,7 @@ import json, sys
 import numpy as np
 from benchmarks.simulator import drawn
 from mfcp.simulator.clocks import events
+from mfcp.simulator.kernels import books as columns
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.policies.base import Ordering, Policy
 from mfcp.simulator.semantics import preset
@@ -30,16 +31,21 @@ class Row(np.void):
         self[name] = value
 
 
+def by_name(table):
+    return table.view(np.dtype((Row, table.dtype)))
+
+
 def named(make):
     def made(*arguments, **options):
         books = make(*arguments, **options)
-        tables = {name: getattr(books, name) for name in ("jobs", "nodes", "kinds", "log")}
-        return books._replace(**{name: table.view(np.dtype((Row, table.dtype))) for name, table in tables.items()})
+        return books._replace(**{name: by_name(getattr(books, name)) for name in ("jobs", "nodes", "kinds", "log")})
 
     return made
 
 
 if sys.argv[1:]:
+    enter = columns._enter
+    columns._enter = lambda rows, given: enter(by_name(rows), given)
     events.fresh_books, events.longer_log = map(named, (events.fresh_books, events.longer_log))
 import_policies()
 told = {}

@@ -18,8 +18,7 @@ def made(sizes, gpus, types=None, speed=None):
     n = len(gpus)
     kinds = np.zeros(len(sizes), np.int64) if types is None else np.array(types)
     speeds = np.ones((n, kinds.max() + 1)) if speed is None else np.array(speed, float)
-    jobs = fresh_jobs(n)
-    jobs["gpus"] = gpus
+    jobs = fresh_jobs(*np.zeros((3, n)), np.array(gpus), *np.zeros((3, n)))
     return fresh_books(jobs, np.array(sizes), kinds, speeds, np.empty((n, 0)), 1)
 
 

@@ -12,8 +12,8 @@ put, take = map(from_python, (heap.put, heap.take))
 
 
 def fresh(n, preempts):
-    jobs = fresh_jobs(n)
-    jobs["key"], jobs["level"], jobs["weight"] = np.arange(n), np.arange(n) % 3, np.arange(n) % 4 - 1.0
+    jobs = fresh_jobs(*np.zeros((3, n)), np.ones(n, int), np.zeros(n), np.arange(n) % 4 - 1.0, np.zeros(n))
+    jobs["key"], jobs["level"] = np.arange(n), np.arange(n) % 3
     return fresh_books(jobs, np.ones(1, int), np.zeros(1, int), np.ones((n, 1)), np.empty((n, 0)), 1, preempts=preempts)
 
 

@@ -124,10 +124,8 @@ def _books(
     jobs: Jobs, cluster: Cluster, policy: Ordering, view: View, value: Floats, weight: Floats, speed: Floats,
     fails: Floats,
 ) -> Books:  # fmt: skip
-    rows, duration = columns.fresh_jobs(len(jobs.id)), jobs.duration
-    for name in ("submit", "overhead", "gpus"):
-        rows[name] = getattr(jobs, name)
-    rows["duration"], rows["value"], rows["weight"], rows["more"] = duration, value, weight, view.expected - duration
+    duration = jobs.duration
+    rows = columns.fresh_jobs(jobs.submit, duration, jobs.overhead, jobs.gpus, value, weight, view.expected)
     left = np.where(fails >= 0, fails * duration[:, None], -1.0)
     return fresh_books(
         rows, cluster.size, cluster.type, np.ascontiguousarray(speed, float), left, LOG_ROWS * len(rows) + 64,

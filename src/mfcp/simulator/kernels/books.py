@@ -1,3 +1,4 @@
+# mypy: allow-untyped-decorators
 """What compiled kernels read and write: jobs, nodes, the terms of the clock, the log."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mfcp.arrays import Floats, Ints
+from mfcp.compiling import uncounted
 
 WAITING, RUNNING, DONE = 1, 2, 3  # status of a job; 0 before it is submitted
 NONE: int = np.int32(-1)  # type: ignore[assignment]
@@ -37,10 +39,6 @@ attempts; `key` as it was last computed; `due`, the believed end. `kind`: jobs o
 the same accelerators and run on the same types. `stops`, how often it was taken off; `cell`, the first of what it
 holds; `mark`, of the decision under way.
 """
-_FRESH = np.zeros(1, JOB)
-_FRESH["cell"] = NONE
-_FRESH["end"] = _FRESH["started"] = _FRESH["finished"] = np.nan
-_BYTES = np.dtype((np.void, JOB.itemsize))  # field by field, copies take twenty times as long
 _KEPT = 32 << 20  # bytes; one that is larger goes back at once
 _kept: list[Any] = []  # of the last run: memory that was new to the process took a quarter of one
 NODE = np.dtype([("size", "i4"), ("type", "i4"), ("free", "i4"), ("open", "i4")], align=True)
@@ -129,14 +127,29 @@ EVENT_NAMES = (
 """All that a log can tell, by its number; `mfcp.simulator.log` says what each means for what a job holds."""
 
 
-def fresh_jobs(n: int) -> Any:
-    """(n,) `JOB` of which nothing is known and nothing has happened."""
+def fresh_jobs(
+    submit: Floats, duration: Floats, overhead: Floats, gpus: Ints, value: Floats, weight: Floats, expected: Floats
+) -> Any:
+    """(n,) `JOB` to which nothing has happened; arguments are (n,), `expected` the believed durations."""
     rows = np.empty(0, JOB)
     with suppress(IndexError):
         rows = _kept.pop()
-    rows = rows[:n] if len(rows) >= n else np.empty(n, JOB)
-    rows.view(_BYTES)[:] = _FRESH.view(_BYTES)
+    rows = rows[: len(submit)] if len(rows) >= len(submit) else np.empty(len(submit), JOB)
+    _enter(rows, np.array([submit, duration, overhead, gpus, value, weight, expected]))
     return rows
+
+
+# Job by job: NumPy goes through all of them for each field, which took a sixth of a run.
+@uncounted
+def _enter(rows: Any, given: Floats) -> None:
+    """Fill in every field; (7, n) what `fresh_jobs` was given."""
+    for job in range(len(rows)):
+        row = rows[job]
+        row.submit, row.duration, row.overhead, row.gpus = given[0, job], given[1, job], given[2, job], given[3, job]
+        row.value, row.weight, row.more = given[4, job], given[5, job], given[6, job] - given[1, job]
+        row.left, row.since, row.charge, row.pace, row.end, row.key = given[1, job], 0.0, 0.0, 0.0, np.nan, 0.0
+        row.due, row.forgiven, row.executed, row.lost, row.started, row.finished = 0.0, 0.0, 0.0, 0.0, np.nan, np.nan
+        row.kind, row.level, row.attempt, row.status, row.stops, row.cell, row.mark = 0, 0, 0, 0, 0, NONE, 0
 
 
 def results(jobs: Any) -> dict[str, Floats]:
@@ -155,7 +168,7 @@ def fresh_books(
     """Nothing has arrived.
 
     Args:
-        jobs: of `fresh_jobs`, of which what is true and the keys are filled in.
+        jobs: of `fresh_jobs`.
         sizes, types: (L,) of the nodes.
         speed, fails: see `Books`.
         rows: room in the log.
@@ -170,7 +183,6 @@ def fresh_books(
         demand = jobs["gpus"].astype(np.int64) + (where << 32)  # numbers sort faster than rows
         _, one, kind = np.unique(demand, return_index=True, return_inverse=True)
         jobs["kind"] = kind.ravel()
-    jobs["left"] = jobs["duration"]
     count = np.bincount(jobs["kind"], minlength=len(one)) if by_demand else np.full(len(one), n)
     nodes, kinds = np.zeros(len(sizes), NODE), np.zeros(len(one) + 1, KIND)
     nodes["size"], nodes["type"], nodes["free"] = sizes, types, sizes
