@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from mfcp.data.log.validation import validate
@@ -47,6 +48,14 @@ def test_times_without_a_zone_are_of_the_one_that_is_said(tmp_path):
         Sacct(path=written(tmp_path, HEADER + row), zone="Mars").read(0)
 
 
+def test_a_bar_at_the_end_and_lines_as_elsewhere_change_nothing(tmp_path):
+    plain = Sacct(path=written(tmp_path, HEADER + ROW)).read(0)["runs"]
+    for text in ((HEADER + ROW).replace("\n", "|\n"), "\ufeff" + HEADER + ROW, (HEADER + ROW).replace("\n", "\r\n")):
+        path = tmp_path / "jobs.psv"
+        path.write_bytes(text.encode())
+        pd.testing.assert_frame_equal(Sacct(path=str(path)).read(0)["runs"], plain)
+
+
 def test_jobs_that_are_not_over_say_so(tmp_path):
     text = HEADER + ROW + "2|t|RUNNING|0:0|1795753699|Unknown|9|alpha\n3|t|PENDING|0:0|Unknown|Unknown|0|alpha\n"
     assert sorted(Sacct(path=written(tmp_path, text)).read(0)["runs"]["status"]) == ["pending", "running", "succeeded"]
@@ -58,6 +67,7 @@ def test_jobs_that_are_not_over_say_so(tmp_path):
         ("JobID|State\n", "no column JobName, ExitCode, Start, End, ElapsedRaw; print it with sacct -P"),
         (HEADER, "no run in it"),
         (HEADER + "1|t|COMPLETED\n", "row 2: expected 8 cells between bars, got 3"),
+        (HEADER + ROW.replace("|t|", "|a|b|"), "row 2: expected 8 cells between bars, got 9; where names have bars"),
         (HEADER + ROW.replace("|2|", "|two|"), "row 2, ElapsedRaw: expected seconds, got 'two'"),
         (HEADER + ROW.replace("|t|", "||"), "row 2: JobName is empty"),
         (HEADER + ROW.replace("alpha", ""), "row 2: no column Cluster"),

@@ -51,7 +51,7 @@ def _copy_whole(path: Path, table: Table, folder: Path) -> int:
 
 def _copy_runs(path: Path, folder: Path, scratch: Path, name_runs: bool) -> int:
     found = pieces(path)
-    unnamed = name_runs and not any(_has_names(piece.path) for piece in found)
+    unnamed = name_runs and not any(map(_has_names, {piece.path for piece in found}))
     names_of = [(f"{piece.path.name} " if path.is_dir() else "") if unnamed else None for piece in found]
     blocks: Iterator[pd.DataFrame] | None = None
     if len(found) == 1:

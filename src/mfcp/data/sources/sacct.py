@@ -83,7 +83,8 @@ def _of_text(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
     with opened(path, limits().text_mib, expected="what `sacct -P` prints") as file:
         with refusing(path, "text in UTF-8"):
-            header = file.readline().decode("utf-8").rstrip("\n").rstrip("|").split("|")
+            first = file.readline().decode("utf-8-sig").rstrip("\r\n")
+        header, closed = first.rstrip("|").split("|"), first.endswith("|")  # `sacct -p` ends each line with a bar
         if lacking := [name for name in NEEDED if name not in header]:
             raise DataError(f"{path}: no column {', '.join(lacking)}; print it with sacct -P -o {','.join(NEEDED)},…")
         job: dict[str, str] | None = None
@@ -91,11 +92,14 @@ def _of_text(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         for line in file:
             number += 1
             with refusing(path, "text in UTF-8"):
-                cells = line.decode("utf-8").rstrip("\n").split("|")
+                cells = line.decode("utf-8").rstrip("\r\n").split("|")
             if not any(cells):
                 continue
-            if len(cells) < len(header):
-                raise DataError(f"{path}: row {number}: expected {len(header)} cells between bars, got {len(cells)}")
+            if len(cells) != len(header) + closed:
+                raise DataError(
+                    f"{path}: row {number}: expected {len(header)} cells between bars, got {len(cells) - closed}; "
+                    "where names have bars in them, give what `sacct --json` prints"
+                )
             row = dict(zip(header, cells, strict=False))
             if "." in row["JobID"]:
                 if job is not None and row["JobID"].split(".")[0] == job["JobID"]:
