@@ -16,12 +16,27 @@ from mfcp.errors import guarded
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["sovle"], ["solve"], ["benchmark", "--data", "x", "--out", "y", "--seeds", "0"]]
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND; see `mfcp --help`"),
+        (["sovle"], "COMMAND: invalid choice: 'sovle' (choose from"),
+        (["solve"], "the following arguments are required: --times, --reliability, --gamma; see `mfcp solve --help`"),
+        (["check", "x", "--wide"], "unrecognized arguments: --wide; see `mfcp --help`"),
+        (
+            ["benchmark", "--data", "x", "--out", "y", "--seeds", "0"],
+            "--seeds: expected a whole number of at least 1, got 0; see `mfcp benchmark --help`",
+        ),
+        (
+            ["platform", "assignments", "--round", "x"],
+            "--round: invalid int value: 'x'; see `mfcp platform assignments",
+        ),
+    ],
 )
-def test_bad_usage_is_exit_code_2(capsys, arguments):
-    code, _, err = run(capsys, *arguments)
-    assert code == 2
-    assert "usage: mfcp" in err
+def test_bad_usage_is_one_line_and_exit_code_2(capsys, arguments, message):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {message}")
+    assert err.count("\n") == 1
 
 
 def test_ctrl_c_while_commands_are_imported_is_one_line(monkeypatch, capsys):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import NoReturn
 
 from mfcp.environment import same_instructions
-from mfcp.errors import guarded
+from mfcp.errors import SettingsError, guarded
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -23,6 +24,12 @@ def _run(arguments: list[str] | None) -> None:
     if not getattr(options, "native", False):
         same_instructions()  # before the command imports what computes
     options.run(options)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """What is wrong in one line like every other error, without a page of usage before it."""
+        raise SettingsError(f"{message.removeprefix('argument ')}; see `{self.prog} --help`")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -45,9 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
     from mfcp.commands.operating import doctor, platform, serve, ui
     from mfcp.commands.simulating import simulate
 
-    parser = argparse.ArgumentParser(
-        prog="mfcp", description="Predict and match deep-learning tasks to third-party clusters."
-    )
+    parser = _Parser(prog="mfcp", description="Predict and match deep-learning tasks to third-party clusters.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         *(init, check, benchmark, release, match, solve),

@@ -172,7 +172,7 @@ def test_another_capture_of_the_same_name_needs_force(folder, capsys):
         (["net.py:Net", "--input", "x=2x8", "--input", "2x4"], "give every input a NAME of its own, or none"),
         (["net.py:Net", "--input", "2x9"], r"Net cannot be captured, .*'aten.addmm.default'.*check the shapes"),
         (["net.py:OfValues", "--input", "2x8"], r"OfValues cannot be captured.*_local_scalar_dense.*needs the values"),
-        (["net.py:Net", "--input", "2x8", "--batch", "0"], "--batch: expected at least 1"),
+        (["net.py:Net", "--input", "2x8", "--batch", "0"], "--batch: expected a whole number of at least 1"),
         (["net.py:Net", "--input", "2x8", "--phase", "infer", "--optimizer", "sgd"], "--optimizer does not go with"),
         (["net.py:Net", "--input", "2x8", "--out", "net.py/log"], "cannot write"),
         (["broken.py:Net", "--input", "2x8"], r"broken.py: cannot be executed, line 2 \(ZeroDivisionError"),

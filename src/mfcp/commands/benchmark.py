@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.commands.reading import add_option, read_params, settings_with
+from mfcp.commands.reading import add_option, read_params, settings_with, whole_number
 from mfcp.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ def add_parser(commands: Any) -> None:
     bench = commands.add_parser("benchmark", help="compare methods on a folder of logs, in memory, without DVC")
     bench.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder in the log schema")
     bench.add_argument("--out", type=Path, required=True, metavar="DIR", help="gets metrics.json, rounds.parquet, PNGs")
-    bench.add_argument("--settings", type=_positive, metavar="K", help="settings of clusters drawn with seed 0")
-    bench.add_argument("--clusters", type=_positive, metavar="M", help="clusters of a setting")
-    bench.add_argument("--tasks", type=_positive, metavar="N", help="tasks of a round")
-    bench.add_argument("--seeds", type=_positive, metavar="S", help="number of seeds")
+    bench.add_argument("--settings", type=whole_number(1), metavar="K", help="settings of clusters drawn with seed 0")
+    bench.add_argument("--clusters", type=whole_number(1), metavar="M", help="clusters of a setting")
+    bench.add_argument("--tasks", type=whole_number(1), metavar="N", help="tasks of a round")
+    bench.add_argument("--seeds", type=whole_number(1), metavar="S", help="number of seeds")
     bench.add_argument("--methods", metavar="a,b,…", help="labels of params.yaml's methods; default all")
     bench.add_argument("--regime", choices=("sequential", "parallel"), help="tasks of a cluster in turn or at once")
     bench.add_argument("--gamma-quantile", type=float, metavar="Q", help="gamma: quantile of reliability (0.5)")
@@ -34,13 +34,6 @@ def add_parser(commands: Any) -> None:
     bench.add_argument("--params", type=Path, metavar="FILE", help="all other settings (default: params.yaml)")
     add_option(bench)
     bench.set_defaults(run=run)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
-    return value
 
 
 def run(options: argparse.Namespace) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.json_output import add_json, aside, print_json
-from mfcp.errors import DataError, SettingsError
+from mfcp.commands.reading import whole_number
+from mfcp.errors import DataError
 from mfcp.files import output_file
 from mfcp.progress import console
 
@@ -33,7 +34,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="efficiencies of training steps, CSV, for the emulator"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the folds by family (default: 0)")
+    parser.add_argument("--seed", type=whole_number(0), default=0, help="of the folds by family (default: 0)")
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -45,8 +46,6 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.data.log.validation import validate
     from mfcp.progress import progress
 
-    if options.seed < 0:
-        raise SettingsError(f"--seed: expected a whole number of at least 0, got {options.seed}")
     if options.out:
         output_file(options.out)
     with aside(options):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.json_output import add_json, aside, print_json
+from mfcp.commands.reading import whole_number
 from mfcp.errors import SettingsError
 from mfcp.files import output_folder
 from mfcp.progress import console
@@ -47,7 +48,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--phase", choices=("train", "infer"), help="train (default, not for ONNX) counts a step, too")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, help="of the training step (default: adamw)")
-    parser.add_argument("--batch", type=int, metavar="B", help="batch size of the task (default: that of --input)")
+    parser.add_argument(
+        "--batch", type=whole_number(1), metavar="B", help="batch size of the task (default: that of --input)"
+    )
     parser.add_argument("--name", metavar="ID", help="of task and graph (default: the model's)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="add tables nodes, edges and tasks to this folder")
     parser.add_argument("--force", action="store_true", help="replace a task of the same name in --out")
@@ -65,8 +68,6 @@ def run(options: argparse.Namespace) -> None:
         return
     if not options.model:
         raise SettingsError("expected MODEL: FILE.py:NAME, FILE.onnx, zoo:ID or a folder; --list names the zoo")
-    if options.batch is not None and options.batch < 1:
-        raise SettingsError(f"--batch: expected at least 1, got {options.batch}")
     if not options.model.startswith("zoo:") and Path(options.model).is_dir():
         from mfcp.data.log.captured import read_graphs
 

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.commands.reading import add_option, load_members, read_params
+from mfcp.commands.reading import add_option, load_members, read_params, whole_number
 from mfcp.errors import DataError, MfcpError, SettingsError
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--data", action="append", default=[], metavar="NAME=DIR", help="a further log, by its schema")
     parser.add_argument("--study", type=Path, metavar="FILE", help="another study file")
     parser.add_argument("--params", type=Path, metavar="FILE", help="default: params.yaml")
-    parser.add_argument("--seeds", type=int, metavar="S", help="instead of the study's number of seeds")
+    parser.add_argument("--seeds", type=whole_number(1), metavar="S", help="instead of the study's number of seeds")
     parser.add_argument("--only", metavar="a,b,…", help="experiments; default all")
     parser.add_argument("--settings", metavar="A,B,…", help="settings; default all")
-    parser.add_argument("--workers", type=int, metavar="K", help="processes (default: one a core)")
+    parser.add_argument("--workers", type=whole_number(1), metavar="K", help="processes (default: one a core)")
     parser.add_argument("--scheduler", metavar="URL", help="of a Dask cluster that does the jobs (tcp://HOST:8786)")
     parser.add_argument("--publish", action="store_true", help="the pages and every number of the tables to docs")
     parser.add_argument("--page", action="store_true", help="only the pages, again, from docs/results/summary.json")
@@ -81,9 +81,6 @@ def run(options: argparse.Namespace) -> None:
 def _plan(options: argparse.Namespace) -> StudyPlan:
     from mfcp.paper.study_file import DEFAULT, StudyPlan
 
-    for name in ("seeds", "workers"):
-        if (given := getattr(options, name)) is not None and given < 1:
-            raise SettingsError(f"--{name}: expected a whole number of at least 1, got {given}")
     changes = {"seeds": options.seeds} if options.seeds else {}
     return StudyPlan.load(options.study or DEFAULT, read_params(options.params or Path("params.yaml")), **changes)
 

@@ -1,4 +1,4 @@
-"""What commands read beside their options: a log from its folder, and own members of families (`--with`).
+"""What commands read beside their options: a log, own members of families (`--with`); and the numbers in options.
 
 An installed package names its modules under the entry-point group `mfcp`; they are imported with the members of mfcp
 (`mfcp.registry.import_members`). A file is executed when `--with FILE.py` or the variable MFCP_WITH names it; the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,20 @@ if TYPE_CHECKING:
     from mfcp.data.validated_log import ValidatedLog
     from mfcp.registry import Registered
     from mfcp.settings import Settings
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """Type of an argument: a whole number of at least so much."""
+
+    def read(text: str) -> int:
+        try:
+            if (value := int(text)) >= least:
+                return value
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text}")
+
+    return read
 
 
 @contextmanager

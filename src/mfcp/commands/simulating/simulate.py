@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.json_output import add_json, aside, print_json
-from mfcp.commands.reading import add_option, load_members
+from mfcp.commands.reading import add_option, load_members, whole_number
 from mfcp.commands.simulating.case import Case, spec_of
 from mfcp.commands.simulating.sweep import sweep
 from mfcp.commands.simulating.tables import print_table, text_of
@@ -74,12 +74,14 @@ def add_parser(commands: Any) -> None:
         help="which node a job takes: first, best, fastest; or fgd, best_fit, dot_product, gpu_packing, "
         "gpu_clustering, random, which know parts of accelerators, cores and memory (first)",
     )  # fmt: skip
-    simulate.add_argument("--seed", type=int, default=0, metavar="S", help="of beliefs and failures (0)")
+    simulate.add_argument("--seed", type=whole_number(0), default=0, metavar="S", help="of beliefs and failures (0)")
     simulate.add_argument("--leave-out", action="store_true", help="leave bad rows out, instead of an error")
     simulate.add_argument("--check", action="store_true", help="only describe the trace: load, shape, contradictions")
     simulate.add_argument("--loads", metavar="L,L,…", help="a sweep: the trace at these loads, and --seeds of each")
-    simulate.add_argument("--seeds", type=int, metavar="K", help="a sweep: seeds S to S + K - 1 of everything drawn")
-    simulate.add_argument("--workers", type=int, metavar="W", help="of a sweep: processes (default: one a core)")
+    simulate.add_argument(
+        "--seeds", type=whole_number(1), metavar="K", help="a sweep: of all that is drawn, S to S + K - 1"
+    )
+    simulate.add_argument("--workers", type=whole_number(1), metavar="W", help="of a sweep: processes (one a core)")
     simulate.add_argument("--scheduler", metavar="URL", help="of a sweep: a Dask cluster (tcp://HOST:8786)")
     simulate.add_argument("--compare", action="store_true", help="the others with the first, job by job")
     simulate.add_argument("--explain", metavar="JOB", help="why this job waits, and when it is to be expected")
@@ -98,8 +100,6 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError("--policy: name at least one, as fifo or srsf,las; or describe the trace with --check")
     if options.json and (options.explain or options.loads or options.seeds):
         raise SettingsError("--json: tells metrics, --compare and --check; of a sweep, --out has a table, sweep.csv")
-    if options.seed < 0:
-        raise SettingsError(f"--seed: expected a whole number of at least 0, got {options.seed}")
     load_members(options)
     policies = dict(_policies(",".join(options.policy or [])))
     if options.out:

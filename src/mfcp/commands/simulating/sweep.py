@@ -43,9 +43,6 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
         raise SettingsError("--loads, --seeds: a sweep keeps its runs in a folder; name one with --out")
     if options.compare or options.explain is not None:
         raise SettingsError("--compare, --explain: of single runs, not of a sweep")
-    for name in ("seeds", "workers"):
-        if (given := getattr(options, name)) is not None and given < 1:
-            raise SettingsError(f"--{name}: expected a whole number of at least 1, got {given}")
     loads, seeds = _loads(options.loads), range(options.seed, options.seed + (options.seeds or 1))
     base, runs = _digest(options, case), dict[Path, tuple[str, float | None, int]]()
     for run in product(policies, loads, seeds):
