@@ -145,6 +145,10 @@ def test_policies_that_pack_ask_for_speeds_of_pairs(trace, tmp_path, capsys):
     pairs.write_text("model_a,model_b,speed_a,speed_b\nx,x,0.9,0.9\n")
     assert call(*own, "--pairs", pairs) == 2
     assert "pairs.csv: no row is about a model of the trace" in capsys.readouterr().err
+    (tmp_path / "t.csv").write_text("job,submit_s,duration_s,gpus,model\na,0,100,1,x\nb,0,100,1,x\n")
+    both = ("--trace", tmp_path / "t.csv", "--cluster", 1, "--policy", "fifo,gandiva", "--pairs", pairs)
+    assert call(*both) == 0
+    assert "fifo: no jobs share accelerators, so --pairs changes nothing." in capsys.readouterr().out
 
 
 def test_hare_is_told_to_choose_and_needs_no_power_law(trace, capsys):

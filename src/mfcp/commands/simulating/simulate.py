@@ -134,6 +134,8 @@ def run(options: argparse.Namespace) -> None:
     if packs and case.pairs is None:
         print(f"{', '.join(packs)} let jobs share accelerators, and here none does: how fast they are together is not "
               "told (--pairs).")  # fmt: skip
+    if case.pairs is not None and (others := [name for name in policies if name not in packs]):
+        print(f"{', '.join(others)}: no jobs share accelerators, so --pairs changes nothing.")
     if options.compare:
         _print_comparison(outcomes)
     if options.explain is not None:

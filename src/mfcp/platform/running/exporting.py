@@ -117,7 +117,7 @@ def _job(one: PlannedTask, image: str) -> dict[str, Any]:
 
 def _dns(name: str) -> str:
     """A name as Kubernetes takes it."""
-    return re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:63] or "cluster"
+    return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:63].strip("-") or "cluster"
 
 
 def _plain(name: str) -> str:
