@@ -36,6 +36,7 @@ def test_every_task_ends_once_whatever_is_killed() -> None:
 def test_all_points_in_five_seeds(seed: int) -> None:
     done = chaos("--seeds", str(seed), timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "\n0 findings" in done.stdout
     assert not re.search("not on the way", done.stdout), done.stdout
 
 
