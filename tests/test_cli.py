@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,10 @@ def test_bad_usage_is_one_line_and_exit_code_2(capsys, arguments, message):
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}")
     assert err.count("\n") == 1
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert run(capsys, "--version") == (0, f"mfcp {version('mfcp')}\n", "")
 
 
 def test_ctrl_c_while_commands_are_imported_is_one_line(monkeypatch, capsys):

@@ -32,6 +32,15 @@ class _Parser(argparse.ArgumentParser):
         raise SettingsError(f"{message.removeprefix('argument ')}; see `{self.prog} --help`")
 
 
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it and end; it is looked up only then."""
+        from importlib.metadata import version
+
+        print(f"mfcp {version('mfcp')}")
+        parser.exit()
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command."""
     from mfcp.commands import (
@@ -53,6 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
     from mfcp.commands.simulating import simulate
 
     parser = _Parser(prog="mfcp", description="Predict and match deep-learning tasks to third-party clusters.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         *(init, check, benchmark, release, match, solve),

@@ -49,7 +49,7 @@ def test_a_reader_finds_metric_table_sentences_and_figure_in_that_order_within_1
         text.index(f"plus {summary['study']['price']:g} times"),
         text.index(f"{first['mean']:.2f} ["),
         text.index("ratios.png"),
-        text.index("no sure difference on" if "no sure difference on" in text else "less on"),
+        text.index("no significant difference on" if "no significant difference on" in text else "less on"),
         text.index("errors.png"),
     ]
     assert places == sorted(places)

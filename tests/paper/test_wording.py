@@ -21,4 +21,4 @@ def test_only_sure_differences_are_called_so():
         "d": {"mean": 0.9, "p": 0.04},
         "e": None,
     }
-    assert judged(ratios) == "less on a and d; more on c; no sure difference on b and e"
+    assert judged(ratios) == "less on a and d; more on c; no significant difference on b and e"

@@ -181,6 +181,8 @@ def _reasons(tables: TotalledLog, coverage: Coverage) -> list[str]:
         why = "no run failed"
         if failed:
             why = f"{failed} failed, none on a pair that ever succeeded: pairs that cannot run, not how often runs fail"
+        if failed and not coverage.timed:
+            why = f"{failed} failed, on pairs without a time"
         lines.append(f"{why}: reliability is unknown, and gamma will not be applied")
     few = [name for name, runs in zip(coverage.cluster_id, coverage.runs, strict=True) if 0 < runs < _FEW_RUNS]
     if few and coverage.failures:

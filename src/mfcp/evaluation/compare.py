@@ -47,7 +47,7 @@ def headline(summary: Summary) -> dict[str, float]:
 
 
 def leading(summary: Summary) -> dict[str, dict[str, float]]:
-    """Method → the few numbers that tell which one wins, by how much and how surely, over all settings.
+    """Method → the few numbers that tell which one wins, by how much, and within what interval, over all settings.
 
     `excess_vs_tsm` is the ratio of the penalised excess to the baseline's, with its interval and p-value; the others
     are means.

@@ -48,10 +48,10 @@ def judged(ratios: dict[str, dict[str, Any] | None]) -> str:
     Args:
         ratios: log → `mean` and `p`.
     """
-    places: dict[str, list[str]] = {"less": [], "more": [], "no sure difference": []}
+    places: dict[str, list[str]] = {"less": [], "more": [], "no significant difference": []}
     for name, ratio in ratios.items():
         if ratio is None or not ratio["p"] < SURE:
-            places["no sure difference"].append(name)
+            places["no significant difference"].append(name)
         else:
             places["less" if ratio["mean"] < 1 else "more"].append(name)
     return "; ".join(f"{verdict} on {listed(names)}" for verdict, names in places.items() if names)

@@ -128,6 +128,21 @@ def test_missing_column_is_named_with_those_seen(folder):
         read_tables(folder)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "remedy"),
+    [
+        ("cluster_id,", " Cluster_ID,", "it has  Cluster_ID, .*; rename ' Cluster_ID' to cluster_id$"),
+        (",", ";", "; cells are parted by ';': save it with commas$"),
+        (",", "\t", r"; cells are parted by '\\t': save it with commas$"),
+    ],
+)
+def test_a_column_under_a_near_name_and_other_marks_are_told(folder, before, after, remedy):
+    path = folder / "clusters.csv"
+    path.write_text(path.read_text().replace(before, after))
+    with pytest.raises(DataError, match=remedy):
+        read_tables(folder)
+
+
 def test_runs_without_a_name_are_named_where_that_is_asked_for(tmp_path, small_log):
     write_tables(small_log(), tmp_path, format="csv")
     runs = pd.read_csv(tmp_path / "runs.csv").drop(columns="run_id")

@@ -11,8 +11,10 @@ from scipy.optimize import minimize
 
 from mfcp.errors import SettingsError
 from mfcp.matching import relaxed_matching, relaxed_solution
+from mfcp.matching.normal import expected_shortfall
 from mfcp.matching.relaxed.gradients import ZerothOrder
-from mfcp.matching.relaxed.shortfall import Shortfall, shortfall_objective
+from mfcp.matching.relaxed.objective import smooth_makespan
+from mfcp.matching.relaxed.shortfall import Shortfall
 from mfcp.matching.speedup import SpeedUp
 
 BETA, TAU = 40.0, 0.01
@@ -23,10 +25,17 @@ def plan(T, A, gamma, shortfall=PAID, **options):
     return relaxed_solution(T, A, gamma, BETA, 1.0, TAU, shortfall=shortfall, **options)
 
 
+def objective(X, T, A, gamma, shortfall=PAID):
+    """(...) seconds: what the plan minimises, written from its formula."""
+    u = (X * A).sum((-2, -1)) / X.shape[-1]
+    charge = shortfall.price * expected_shortfall(u - gamma, torch.as_tensor(shortfall.q, dtype=u.dtype))
+    return smooth_makespan(X, T, BETA) + charge + TAU * torch.xlogy(X, X).sum((-2, -1))
+
+
 def slope(X, T, A, gamma, shortfall=PAID):
     """(B, M, N) deviation of the gradient of the objective from its column means, by autograd."""
     at = X.detach().requires_grad_()
-    (found,) = torch.autograd.grad(shortfall_objective(at, T, A, gamma, BETA, shortfall, TAU).sum(), at)
+    (found,) = torch.autograd.grad(objective(at, T, A, gamma, shortfall).sum(), at)
     return found - (X * found).sum(1, keepdim=True)
 
 
@@ -49,14 +58,14 @@ def test_plans_are_optimal_whatever_price_and_deviation(M, N, backend, price, q)
 def test_a_general_solver_finds_the_same_plan():
     T, A, gamma = rounds(3, 5, 4, seed=1)
     found = plan(T, A, gamma)
-    least = shortfall_objective(found.X, T, A, gamma, BETA, PAID, TAU)
+    least = objective(found.X, T, A, gamma)
 
     for b in range(4):
 
         def value(flat, b=b):
             logits = torch.tensor(flat).reshape(3, 5).requires_grad_()
             X = torch.softmax(logits, 0)
-            cost = shortfall_objective(X, T[b], A[b], gamma[b], BETA, PAID, TAU)
+            cost = objective(X, T[b], A[b], gamma[b])
             cost.backward()
             return cost.item(), logits.grad.numpy().ravel()
 

@@ -57,7 +57,7 @@ def fit(graphs, known, runs, log_seconds):
 
 def test_without_runs_the_prior_is_the_roofline_times_what_similar_clusters_need(graphs, known):
     predicted = fit(graphs, known, 0, roofline(graphs)).predict(known, graphs.distinct, np.full(MODELS, 8.0))
-    assert predicted.is_prior
+    assert predicted.runs == 0
     assert predicted.log_seconds - roofline(graphs) == pytest.approx(np.log(2.1), abs=0.15)
     assert predicted.sd == pytest.approx(predicted.sd[0])
     assert 0.05 < predicted.sd[0] < 0.4  # factors between 1.8 and 2.4 are some 0.13 apart
@@ -85,7 +85,7 @@ def test_known_clusters_that_differ_more_make_a_prior_less_sure(graphs, known):
 def test_few_runs_find_a_level_that_the_figures_do_not_tell(graphs, known, runs):
     truth = roofline(graphs) + np.log(6.0)
     predicted = fit(graphs, known, runs, truth).predict(known, graphs.distinct, np.full(MODELS, 8.0))
-    assert not predicted.is_prior
+    assert predicted.runs == runs
     assert np.abs(predicted.log_seconds - truth)[runs:].mean() < 0.1
 
 

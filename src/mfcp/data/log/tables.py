@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -232,9 +232,19 @@ def check_columns(table: Table, frame: pd.DataFrame, where: str) -> None:
     if missing:
         shown = ", ".join(map(printable, seen[:40])) or "none"
         raise DataError(
-            f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {shown}; "
-            f"add {'it' if len(missing) == 1 else 'them'}, no cell of it may be empty"
+            f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {shown}; {_remedy(missing, seen)}"
         )
+
+
+def _remedy(missing: Sequence[str], seen: Sequence[str]) -> str:
+    """What to do about columns that are missing, by those that are there."""
+    if len(seen) == 1 and (mark := next((mark for mark in ";\t|" if mark in seen[0]), "")):
+        return f"cells are parted by {mark!r}: save it with commas"
+    plain = {name.strip().lower(): name for name in seen}
+    renamed = [f"'{printable(plain[name])}' to {name}" for name in missing if name in plain]
+    if len(renamed) == len(missing):
+        return f"rename {', '.join(renamed)}"
+    return f"add {'it' if len(missing) == 1 else 'them'}, no cell of it may be empty"
 
 
 def _needed() -> list[str]:

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from mfcp.errors import SettingsError
-from mfcp.matching.normal import density, expected_shortfall
+from mfcp.matching.normal import density
 from mfcp.matching.relaxed.argmin import Backend, RelaxedSolution, Status, solve_relaxed
-from mfcp.matching.relaxed.objective import RelaxedProblem, smooth_makespan
+from mfcp.matching.relaxed.objective import RelaxedProblem
 
 _STEPS = 60  # halvings at most; Newton needs half a dozen
 _CLOSE = 1e-9  # deviations between two values of u; the matched slope is then right to its square
@@ -63,21 +63,6 @@ class Shortfall:
                 raise SettingsError(f"shortfall: {name} must be positive and finite, got {float(number.min()):.6g}")
             found.append(number)
         return found[0], found[1]
-
-
-def shortfall_objective(
-    X: Tensor,
-    T: Tensor,
-    A: Tensor,
-    gamma: Tensor | float,
-    beta: Tensor | float,
-    shortfall: Shortfall,
-    tau: Tensor | float = 0.0,
-) -> Tensor:
-    """(...) seconds: what the relaxed plan with a `Shortfall` minimises; arguments as in `relaxed_objective`."""
-    u = (X * A).sum((-2, -1)) / X.shape[-1]
-    charge = shortfall.price * expected_shortfall(u - gamma, torch.as_tensor(shortfall.q, dtype=u.dtype))
-    return smooth_makespan(X, T, beta) + charge + tau * torch.xlogy(X, X).sum((-2, -1))
 
 
 def solve_shortfall(

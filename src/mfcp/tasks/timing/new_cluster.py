@@ -53,11 +53,6 @@ class Prediction:
     sd: Floats
     runs: int
 
-    @property
-    def is_prior(self) -> bool:
-        """Whether nothing was ever measured on this cluster."""
-        return self.runs == 0
-
 
 @dataclass(frozen=True)
 class NewCluster:
