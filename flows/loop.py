@@ -304,12 +304,15 @@ def main() -> None:
 
     say(f"the platform's folder is {home}")
     prepare_ahead()
-    news = News(open_store(home)) if home.exists() else None
+    news = News(open_store(home)) if (home / "repo").exists() else None
     with _clusters(root, home, say) as feeder, platform(root, home, port, mlflow_port, say, feeder) as (parts, section):
         store = open_store(home)
         news = news or News(store)
         say(f"Prefect: http://{service.HOST}:{port}   MLflow: http://{service.HOST}:{mlflow_port}   (Ctrl-C ends all)")
         with client(home, port) as found:
+            from httpx import HTTPError
+            from prefect.exceptions import PrefectException
+
             every = section.every_s.model_dump()
             for name in ("ingest", "match", "monitor", "run"):
                 schedule(found, name, every[name])
@@ -321,14 +324,15 @@ def main() -> None:
                     part.tend(say)
                 for line in news.lines():
                     say(line)
-                if waiting and (workspace.repo_of(home) / f"{LOG}.dvc").exists():
-                    if not scheduled:
-                        schedule(found, "retrain", every["retrain"])
-                        scheduled = True
-                    waiting = not first.is_there(say)
-                if not deciding and not store.champions().empty:
-                    run_now(found, "match")  # the first round need not wait for its schedule
-                    deciding = True
+                with contextlib.suppress(HTTPError, PrefectException):  # a server that died is just being started
+                    if waiting and (workspace.repo_of(home) / f"{LOG}.dvc").exists():
+                        if not scheduled:
+                            schedule(found, "retrain", every["retrain"])
+                            scheduled = True
+                        waiting = not first.is_there(say)
+                    if not deciding and not store.champions().empty:
+                        run_now(found, "match")  # the first round need not wait for its schedule
+                        deciding = True
                 time.sleep(POLL_S)
 
 

@@ -62,7 +62,9 @@ def make_parser() -> argparse.ArgumentParser:
     from mfcp.commands.simulating import simulate
 
     parser = _Parser(prog="mfcp", description="Predict and match deep-learning tasks to third-party clusters.")
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="show the version and exit"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         *(init, check, benchmark, release, match, solve),
