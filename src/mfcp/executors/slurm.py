@@ -15,6 +15,7 @@ from mfcp.executors.base import (
     Batch,
     ClusterHealth,
     Executor,
+    JobLimits,
     JobSeen,
     RefusedError,
     Stage,
@@ -61,20 +62,22 @@ class Slurm(Executor):
         """Its receipts."""
         return Spool(self.folder, self.ssh, self.python, self.timeout_s)
 
+    def needs(self, limits: JobLimits) -> list[str]:
+        """Options of `sbatch` for a job that may use so much, the cluster's own among them; not its time."""
+        memory = [] if limits.memory_bytes is None else [f"--mem={math.ceil(limits.memory_bytes / 2**20)}M"]
+        gpus = [f"--gres={self.gpu}:{limits.gpus}"] if limits.gpus else []
+        fixed = [f"--cpus-per-task={limits.cpus}", "--nodes=1", "--ntasks=1", "--no-requeue"]
+        return [*fixed, *self.options, *memory, *gpus]
+
     def submit(self, batch: Batch) -> str:
         """As a held array, which Slurm takes whole or not at all."""
         spool, limits = self.spool, batch.limits
         spool.place(batch)
         minutes = math.ceil((limits.seconds + _LATE_S) / 60)
         options = [
-            "--parsable", "--hold", "--no-requeue", f"--job-name={batch.name}", f"--array=0-{len(batch.commands) - 1}",
-            f"--time={minutes}", f"--cpus-per-task={limits.cpus}", "--nodes=1", "--ntasks=1", "--output=/dev/null",
-            f"--chdir={self.folder}", *self.options,
+            "--parsable", "--hold", f"--job-name={batch.name}", f"--array=0-{len(batch.commands) - 1}",
+            f"--time={minutes}", "--output=/dev/null", f"--chdir={self.folder}", *self.needs(limits),
         ]  # fmt: skip
-        if limits.memory_bytes is not None:
-            options.append(f"--mem={math.ceil(limits.memory_bytes / 2**20)}M")
-        if limits.gpus:
-            options.append(f"--gres={self.gpu}:{limits.gpus}")
         script = f"#!/bin/sh\nexec {spool.script(batch.name, '$SLURM_ARRAY_TASK_ID')}\n"
         try:
             # Of a held job Slurm does not check that there are nodes for it, and would let it wait for good.

@@ -59,12 +59,9 @@ def sbatch_scripts(
         number = sum(name_.startswith(f"{_plain(cluster)}-") for name_ in scripts)
         options = [
             f"--job-name={name}", f"--array=0-{len(own) - 1}", f"--time={math.ceil(limits.seconds / 60)}",
-            f"--cpus-per-task={limits.cpus}", "--nodes=1", "--ntasks=1", "--no-requeue",
+            *map(shlex.quote, slurm.needs(limits)),
         ]  # fmt: skip
         options += [f"--clusters={slurm.cluster}"] if slurm.cluster else []
-        options += map(shlex.quote, slurm.options)
-        options += [] if limits.memory_bytes is None else [f"--mem={math.ceil(limits.memory_bytes / 2**20)}M"]
-        options += [f"--gres={slurm.gpu}:{limits.gpus}"] if limits.gpus else []
         cases = "\n".join(
             f"{place}) # {_comment(one.task_id)}\n  exec sh -c {shlex.quote(one.command)} ;;"
             for place, one in enumerate(own)

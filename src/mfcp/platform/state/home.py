@@ -23,7 +23,7 @@ def home_folder(home: str = "") -> Path:
 
 
 def no_platform(home: Path) -> MfcpError:
-    """What to say of a folder that is none of a platform."""
+    """The error for a folder in which there is no platform."""
     return MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
 
 
