@@ -24,12 +24,13 @@ NIGHTLY = "nightly"
 PREFECT_PORT, MLFLOW_PORT = "PREFECT_PORT", "MLFLOW_PORT"
 USUAL_PORTS = {PREFECT_PORT: "4200", MLFLOW_PORT: "5000"}
 START_S = 180.0
+_THEIRS = ("PREFECT_API_DATABASE_", "PREFECT_PROFILE", "PREFECT_SERVER_")  # of another server: its database, log-in, …
 
 
 def environment(home: Path, port: int) -> dict[str, str]:
     """Variables under which any Prefect command speaks to this server and leaves the user's own Prefect alone."""
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith(_THEIRS)},
         **OFF,
         "PREFECT_HOME": str(home.resolve()),
         "PREFECT_API_URL": f"http://{HOST}:{port}/api",

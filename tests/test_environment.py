@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
 from mfcp import environment
 from mfcp.cli import make_parser
-from mfcp.environment import OFF, SAME, has_same_instructions, same_instructions, switch_off
+from mfcp.environment import OFF, SAME, has_same_instructions, same_instructions, switch_off, without_proxy
 
 TOLD = """
 import json, numpy, scipy.linalg, torch
@@ -39,6 +40,32 @@ def test_every_switch_is_set_but_those_that_the_user_has_set(monkeypatch):
     monkeypatch.setenv("DVC_NO_ANALYTICS", "0")
     switch_off()
     assert {name: os.environ[name] for name in OFF} == OFF | {"DVC_NO_ANALYTICS": "0"}
+
+
+@pytest.mark.parametrize(
+    ("told", "spared"),
+    [
+        ({}, None),
+        ({"HTTP_PROXY": ""}, None),
+        ({"NO_PROXY": "example.org"}, "example.org"),  # of no proxy
+        ({"HTTP_PROXY": "http://proxy:3128"}, "127.0.0.1,localhost"),
+        ({"all_proxy": "socks5://proxy"}, "127.0.0.1,localhost"),
+        ({"https_proxy": "http://proxy", "NO_PROXY": " a.org, localhost ,"}, "a.org,127.0.0.1,localhost"),
+        ({"http_proxy": "http://proxy", "no_proxy": "b.org", "NO_PROXY": "a.org"}, "b.org,127.0.0.1,localhost"),
+        ({"http_proxy": "http://proxy", "no_proxy": "*"}, "*"),
+    ],
+)
+def test_servers_of_this_machine_are_asked_without_a_proxy(told, spared, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    without_proxy()
+    without_proxy()  # in a child
+    assert (os.environ.get("no_proxy") or os.environ.get("NO_PROXY")) == spared
+    if "proxy" in "".join(told.values()):
+        assert urllib.request.proxy_bypass_environment("127.0.0.1:4200")
 
 
 @pytest.mark.skipif(not has_same_instructions(), reason="not Linux on x86-64 with AVX2")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from mfcp.environment import switch_off
+from mfcp.environment import switch_off, without_proxy
 
-switch_off()  # before any tool underneath is imported
+switch_off()  # both before any tool underneath is imported
+without_proxy()
 
 _PUBLIC = {
     "MatchingProblem": "mfcp.matching.problem",

@@ -1,4 +1,6 @@
-"""What tools underneath are told before any is imported: report nothing, and use the same instructions everywhere."""
+"""What tools underneath are told before any is imported: to report nothing, to reach this machine's own servers without
+a proxy, and to use the same instructions everywhere.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +30,7 @@ SAME = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OPENBLAS_CORETYPE": "Haswell",
 }
+LOOPBACK = ("127.0.0.1", "localhost")
 _NEEDED = {"abm", "avx", "avx2", "bmi1", "bmi2", "cx16", "f16c", "fma", "movbe", "popcnt", "sse4_2", "ssse3"}
 _PROCESSOR = Path("/proc/cpuinfo")
 
@@ -36,6 +39,19 @@ def switch_off() -> None:
     """Switch every tool's telemetry off for this process and its children, unless the user has decided otherwise."""
     for name, value in OFF.items():
         os.environ.setdefault(name, value)
+
+
+def without_proxy() -> None:
+    """Have this process and its children reach servers of this machine directly where a proxy is set for others.
+
+    `no_proxy` of many clusters names neither, and Prefect's and MLflow's clients would ask the proxy for 127.0.0.1.
+    """
+    if not any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") and os.environ[name] for name in os.environ):
+        return
+    spared = [name.strip() for name in (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(",")]
+    if "*" not in spared:
+        spared = [name for name in spared if name and name not in LOOPBACK]
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*spared, *LOOPBACK])
 
 
 def same_instructions() -> bool:

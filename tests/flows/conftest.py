@@ -12,8 +12,15 @@ from running import Prefect
 from slurm_here import slurm  # noqa: F401
 
 from flows import service
+from mfcp import environment
 
 REPOSITORY = Path(__file__).parents[2]
+# What a machine may have set for other servers: a proxy, and a Prefect whose database nobody can open.
+ELSEWHERE = {
+    "http_proxy": "http://127.0.0.1:9",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "PREFECT_SERVER_DATABASE_CONNECTION_URL": "sqlite+aiosqlite:////nowhere/prefect.db",
+}
 DVC_YAML = """\
 stages:
   last: {cmd: cat middle other > last, deps: [middle, other], outs: [last]}
@@ -40,8 +47,12 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     """A Prefect server of the tests' own, on a free port of this machine."""
     home = tmp_path_factory.mktemp("prefect")
     (port,) = service.free_ports(1)
-    with service.server(home, port) as api:
-        yield Prefect(home, port, api)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ELSEWHERE.items():
+            patch.setenv(name, value)
+        environment.without_proxy()
+        with service.server(home, port) as api:
+            yield Prefect(home, port, api)
 
 
 @pytest.fixture(scope="session")
