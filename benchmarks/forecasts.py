@@ -48,9 +48,9 @@ FORECASTS: dict[str, dict[str, Any]] = {
 RULES: dict[str, dict[str, Any]] = {
     "priced": {"kind": "priced"},
     "margin": {"kind": "margin"},
-    "own": {"kind": "expected_cost"},
-    "at most .2": {"kind": "expected_cost", "most": 0.2},
-    "total": {"kind": "expected_cost", "charges": "total"},
+    "own": {"kind": "expected_cost", "most": 2.0},
+    "at most .2": {"kind": "expected_cost"},
+    "total": {"kind": "expected_cost", "charges": "total", "most": 2.0},
 }
 BEFORE = next(iter(FORECASTS))
 

@@ -22,7 +22,12 @@ from mfcp.errors import guarded
         ([], "the following arguments are required: COMMAND; see `mfcp --help`"),
         (["sovle"], "COMMAND: invalid choice: 'sovle' (choose from"),
         (["solve"], "the following arguments are required: --times, --reliability, --gamma; see `mfcp solve --help`"),
-        (["check", "x", "--wide"], "unrecognized arguments: --wide; see `mfcp --help`"),
+        (["check", "x", "--wide"], "--wide: not known here; see `mfcp check --help`"),
+        (["check", "x", "y"], "y: not known here; see `mfcp check --help`"),
+        (
+            ["platform", "status", "--hoem=x"],
+            "--hoem=x: not known here; did you mean --home?; see `mfcp platform status --help`",
+        ),
         (
             ["benchmark", "--data", "x", "--out", "y", "--seeds", "0"],
             "--seeds: expected a whole number of at least 1, got 0; see `mfcp benchmark --help`",

@@ -108,12 +108,20 @@ def test_everyone_loads_what_one_process_compiled(tmp_path: Path) -> None:
     assert twice[1:] == (1, 0)
 
 
-def test_where_nothing_can_be_kept_the_importer_compiles(tmp_path: Path) -> None:
-    one = clone(tmp_path / "one")
+def test_without_a_cache_kernels_are_kept_in_a_private_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, private = clone(tmp_path / "one"), tmp_path / f"mfcp-{os.getuid()}"
     (tmp_path / "file").touch()
-    value, hits, _ = used(start(one, tmp_path / "file"), one)  # beside the source then, by Numba's own ways
-    assert hits == 0
-    assert float.fromhex(value) == pytest.approx(7.4844708605503449)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    for _ in range(2):
+        value, hits, misses = used(start(one, tmp_path / "file"), one)
+        assert (hits, misses) == (1, 0)
+        assert float.fromhex(value) == pytest.approx(7.4844708605503449)
+    assert private.stat().st_mode & 0o777 == 0o700
+    before = set(tmp_path.glob("mfcp-*"))
+    private.chmod(0o777)  # anybody may have written there: what is in it is not loaded
+    assert used(start(one, tmp_path / "file"), one) == (value, 1, 0)
+    (other,) = set(tmp_path.glob("mfcp-*")) - before
+    assert modules(next((other / "kernels").iterdir())) == modules(next((private / "kernels").iterdir()))
 
 
 def test_a_module_that_cannot_be_compiled_says_why(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mfcp.environment import same_instructions
 from mfcp.errors import SettingsError, guarded
@@ -27,6 +27,17 @@ def _run(arguments: list[str] | None) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse, but what is not known is told by the command that does not know it."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            from difflib import get_close_matches
+
+            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self.error(f"{' '.join(unknown)}: not known here{hint}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """What is wrong in one line like every other error, without a page of usage before it."""
         raise SettingsError(f"{message.removeprefix('argument ')}; see `{self.prog} --help`")

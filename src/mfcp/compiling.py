@@ -2,7 +2,8 @@
 
 Numba keeps what it has compiled beside the source and looks at that one file. Here it is kept in the user's cache,
 under a digest of all kernels' sources of a package, such as `mfcp.matching`, the libraries and the processor: every
-clone of the same sources shares it, and a kernel is compiled again when one that it inlines has changed.
+clone of the same sources shares it, and a kernel is compiled again when one that it inlines has changed. A user without
+a cache, as containers have them, has a private folder among the temporary files instead.
 
 What a process has just compiled is linked with whatever else it has compiled before, and where sums may be reordered
 its last bits are not those of the code that is kept. So a module that calls `prepare` is compiled by a process of its
@@ -19,6 +20,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -145,9 +147,11 @@ def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
         )
 
 
-def kept(package: str) -> tuple[bool, Path]:
-    """Whether what most rounds need is compiled for this machine, and the folder where it is or would be kept."""
-    return not _missing(ROUNDS), _folder(package)
+def kept(package: str) -> tuple[bool, Path, bool]:
+    """Whether what most rounds need is compiled for this machine, the folder where it is or would be kept, and whether
+    that is the user's cache.
+    """
+    return not _missing(ROUNDS), _folder(package), _home().name == "mfcp"
 
 
 def compile_modules(names: Iterable[str]) -> None:
@@ -212,5 +216,22 @@ def _folder(package: str) -> Path:
     processor = cpu_target.target_context.codegen().magic_tuple()  # and what it can do
     for part in (sys.version, numba.__version__, processor):
         whole.update(f"{part}\0".encode())
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home) / "mfcp" / "kernels" / f"{package}-{whole.hexdigest()[:16]}"
+    return _home() / "kernels" / f"{package}-{whole.hexdigest()[:16]}"
+
+
+@cache
+def _home() -> Path:
+    """In the user's cache; else where only this user can write, since what is kept there is executed."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")).absolute() / "mfcp"
+    there = next(path for path in (home / "kernels", home, *home.parents) if path.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return home
+    private = Path(tempfile.gettempdir()) / f"mfcp-{os.getuid()}"
+    try:
+        private.mkdir(mode=0o700, exist_ok=True)
+        found = private.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
+            return private
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="mfcp-"))

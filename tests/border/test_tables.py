@@ -1,5 +1,8 @@
 """Table files of each format: what is damaged, or more than fits, is named."""
 
+import gzip
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -56,6 +59,23 @@ def test_utf16_is_named(folder, encoding):
     path.write_bytes(path.read_text().encode(encoding))
     with pytest.raises(DataError, match=r"tasks\.csv: encoded as UTF-16 .*save it as UTF-8"):
         read_tables(folder)
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        (b"PAR1", "a Parquet file, expected text; end its name with .parquet"),
+        (b"PK\3\4\0\0", "a workbook or a zip archive, expected text; save the sheet as CSV, or unpack it"),
+        (b"\xd0\xcf\x11\xe0", "a workbook, expected text; save the sheet as CSV"),
+        (gzip.compress(b"task_id\na\n"), "compressed by gzip, expected text; unpack it"),
+        (b"\x28\xb5\x2f\xfd", "compressed by zstd, expected text; unpack it"),
+    ],
+)
+def test_a_file_of_another_format_is_told_as_that(tmp_path, start, told):
+    for name in ("tasks.csv", "tasks.jsonl"):
+        (tmp_path / name).write_bytes(start + b"\0\xff")
+        with pytest.raises(DataError, match=rf"{name}: {re.escape(told)}"):
+            read_rows(tmp_path / name)
 
 
 def test_latin1_is_named_with_its_byte(folder):

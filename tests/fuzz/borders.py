@@ -25,6 +25,7 @@ from fuzz.odd_tables import odd_table
 from mfcp.errors import DataError
 
 ROOT = Path(__file__).parents[2]
+MADE = ROOT / "tests" / "data" / "sources" / "made_here"
 Case = tuple[str, bytes]
 """Name of the file, and its content."""
 
@@ -113,6 +114,7 @@ def _tables(folder: Path) -> dict[str, Border]:
     array = b'[{"submit": 0, "duration": 3, "gpus": 1}, {"submit": "1", "duration": 2, "gpus": 2}]'
     stages = b"submit,duration,gpus,iterations,loading,computing,sending\n0,10,1,5,1,0.5,0\n5,20,2,9,0,2,0.25\n"
     trace = [("trace.csv", plain), ("trace.json", array), ("stages.csv", stages), _philly(), _nodes()]
+    trace.append(("jobs.psv", (MADE / "sacct.psv").read_bytes()))
     trace += [("trace.csv.gz", gzip.compress(plain)), ("trace.tar.gz", _archive(plain))]
     return {
         "tables": Border(0.3, seeds, _read_table, make=odd_table),
@@ -125,7 +127,7 @@ def _tables(folder: Path) -> dict[str, Border]:
 
 
 def _sources() -> list[Case]:
-    made = sorted((ROOT / "tests" / "data" / "sources" / "made_here").iterdir())
+    made = sorted(MADE.iterdir())
     trace = next(path for path in made if path.name == "small-net.json").read_bytes()
     others = [("small-net.json.gz", gzip.compress(trace)), ("small-net-gpu.json", _with_kernels(trace))]
     return [*((path.name, path.read_bytes()) for path in made), *others]

@@ -62,9 +62,9 @@ class TestExpectedCosts:
     @pytest.mark.parametrize("zeta", [None, np.array([1.0, 1.0, 0.8, 0.7, 0.6])])
     def test_the_best_of_them_is_the_plan_of_the_rule(self, zeta):
         problem = problems(seed=3, rounds=40, zeta=None if zeta is None else np.tile(zeta, (3, 1)))
-        T, A, costs = self.costs(problem, 0.3, 0.02)
+        T, A, costs = self.costs(problem, 0.15, 0.02)
         believed = Belief(
-            problem.T, problem.A, np.full(T.shape[1:], 0.9), np.full(T.shape[1:], 0.3), np.full(T.shape[1:], 0.02),
+            problem.T, problem.A, np.full(T.shape[1:], 0.9), np.full(T.shape[1:], 0.15), np.full(T.shape[1:], 0.02),
             problem.gamma, problem.allowed, problem.zeta,
         )  # fmt: skip
         plan = Rule.parse("expected_cost").plan(believed, parameter=0.0, price=PRICE)

@@ -14,15 +14,17 @@ from mfcp.border.bounds import Limits
 from mfcp.border.json_text import parse_json
 from mfcp.border.limits import limits
 from mfcp.border.regular import opened, printable, refusing
-from mfcp.border.tables import READERS, of_records, read_rows
+from mfcp.border.tables import READERS, of_records, read_bars, read_rows
 from mfcp.errors import DataError
 
-ENDINGS = (*READERS, ".json")
+BARS = (".psv", ".txt")
+"""Endings of tables whose cells are parted by bars, as `sacct -P` prints them."""
+ENDINGS = (*READERS, ".json", *BARS)
 _PACKED = (".gz", ".tgz", ".tar")
 
 
 def read_packed(path: Path, *, headers: dict[str, str] | None = None) -> pd.DataFrame:
-    """The rows of a table by its ending: those of `READERS`, .json, these with .gz, or the only one of a .tar.gz.
+    """The rows of a table by its ending: those of `ENDINGS`, these with .gz, or the only one of a .tar.gz.
 
     A file without an ending is taken for JSON.
 
@@ -46,6 +48,8 @@ def read_packed(path: Path, *, headers: dict[str, str] | None = None) -> pd.Data
 def _read(path: Path, bounds: Limits) -> pd.DataFrame:
     if path.suffix in READERS:
         return read_rows(path)
+    if path.suffix in BARS:
+        return read_bars(path, bounds)
     if path.suffix not in (".json", ""):
         raise DataError(f"{printable(path)}: expected a file that ends in {', '.join(ENDINGS)}, or these and .gz")
     expected = f"one that ends in {', '.join(ENDINGS)}, or these and .gz"

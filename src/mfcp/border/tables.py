@@ -174,12 +174,22 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _read_csv(path: Path, bounds: Limits, rows: int) -> Iterator[pd.DataFrame]:
+def read_bars(path: Path, bounds: Limits) -> pd.DataFrame:
+    """The rows of a file whose cells are parted by bars and never quoted, as Slurm's tools print them.
+
+    Raises:
+        DataError: as `read_rows`.
+    """
+    return next(_read_csv(path, bounds, bounds.rows + 1, bars=True))
+
+
+def _read_csv(path: Path, bounds: Limits, rows: int, *, bars: bool = False) -> Iterator[pd.DataFrame]:
     with opened(path, bounds.file_mib) as file:
         text = _Utf8(path, file)
         with refusing(path, "a table", "mend its header"):
             # The first line that is not empty, as pyarrow has it.
-            header = next((row for row in csv.reader(io.StringIO(text.head)) if row), [])
+            dialect: dict[str, Any] = {"delimiter": "|", "quoting": csv.QUOTE_NONE} if bars else {}
+            header = next((row for row in csv.reader(io.StringIO(text.head), **dialect) if row), [])
         _check_columns(path, header, bounds)
         options = pyarrow.csv.ConvertOptions(
             column_types={name: pa.string() for name in header},
@@ -188,8 +198,12 @@ def _read_csv(path: Path, bounds: Limits, rows: int) -> Iterator[pd.DataFrame]:
             quoted_strings_can_be_null=True,
         )
         read = pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK)  # with threads an error tells no row
-        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        with refusing(path, "a table", f"every row needs the header's {len(header)} cells, parted by commas"):
+        if bars:
+            parse = pyarrow.csv.ParseOptions(delimiter="|", quote_char=False)
+        else:
+            parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        parted = f"every row needs the header's {len(header)} cells, parted by {'bars' if bars else 'commas'}"
+        with refusing(path, "a table", parted):
             stream = pyarrow.csv.open_csv(text, read_options=read, parse_options=parse, convert_options=options)
             guessed = [column.name for column in stream.schema if column.type not in (pa.string(), pa.null())]
             if guessed or stream.schema.names != header:
@@ -269,11 +283,23 @@ def _check_cells(path: Path, rows: int, columns: int, bounds: Limits) -> None:
         )
 
 
+_OTHER_FORMATS = {
+    b"PAR1": ("a Parquet file", "end its name with .parquet"),
+    b"PK\3\4": ("a workbook or a zip archive", "save the sheet as CSV, or unpack it"),
+    b"\xd0\xcf\x11\xe0": ("a workbook", "save the sheet as CSV"),
+    b"\x1f\x8b": ("compressed by gzip", "unpack it"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unpack it"),
+}
+
+
 class _Utf8(io.RawIOBase):
     """The bytes of a text file without byte-order mark, known to be UTF-8 as far as they were read."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         head = file.read(4 * _MIB)
+        for start, (kind, remedy) in _OTHER_FORMATS.items():
+            if head.startswith(start):
+                raise DataError(f"{printable(path)}: {kind}, expected text; {remedy}")
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in head[:200]:
             raise DataError(
                 f"{printable(path)}: encoded as UTF-16 (byte 0 is 0x{head[0]:02x}), expected UTF-8; save it as UTF-8"

@@ -30,4 +30,4 @@ class Chance(Rule):
 
     def plan(self, belief: Belief, *, parameter: float, price: float, margin: float = 0.0) -> Ints:
         """See `Rule.plan`; there is no parameter."""
-        return least_expected_makespan(moments_of(belief, margin), alpha=self.alpha)[0]
+        return least_expected_makespan(moments_of(belief, margin, belief.own_sd), alpha=self.alpha)[0]

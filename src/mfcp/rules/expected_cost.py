@@ -10,6 +10,8 @@ from mfcp.matching.expected import Moments, least_expected_cost
 from mfcp.rules.base import Belief, Rule
 
 WIDEST = 2.0  # deviation of log time beyond which a log-normal's moments are all tail: e² is a factor of 7 either way
+MOST = 0.2
+"""Deviation of log time that is charged at most: larger ones are of some families, and rules take all for alike."""
 
 
 def moments_of(belief: Belief, margin: float, log_sd: Floats | None = None) -> Moments:
@@ -18,9 +20,9 @@ def moments_of(belief: Belief, margin: float, log_sd: Floats | None = None) -> M
     Args:
         belief: predictions for B rounds.
         margin: added to gamma.
-        log_sd: (B, M, N) the deviation of log time that counts; None takes what a task's clusters do not share.
+        log_sd: (B, M, N) the deviation of log time that counts; None takes what `ExpectedCost` charges by itself.
     """
-    mean, variance = log_normal(belief.T, belief.own_sd if log_sd is None else log_sd)
+    mean, variance = log_normal(belief.T, np.minimum(belief.own_sd, MOST) if log_sd is None else log_sd)
     return Moments(
         time=mean,
         time_variance=variance,
@@ -47,13 +49,13 @@ class ExpectedCost(Rule):
     time; reliabilities have mean Â and the calibrated deviation. s is what the clusters of a task do not share (`own`)
     or the whole error (`total`). An error that they share makes the task longer wherever it runs, in the best plan as
     well; and it is by far the greater part, estimated from few families (docs/decisions/0078). No more than `most` is
-    charged: a larger deviation is that of some families, and the rule takes all for alike.
+    charged (docs/decisions/0109).
     """
 
     name: ClassVar[str] = "expected_cost"
     uses_spread: ClassVar[bool] = True
     charges: Literal["own", "total"] = Field("own", description="which error of log time is charged for")
-    most: float = Field(WIDEST, gt=0, le=WIDEST, description="deviation of log time that is charged at most")
+    most: float = Field(MOST, gt=0, le=WIDEST, description="deviation of log time that is charged at most")
 
     def charged(self, own_sd: Floats, log_sd: Floats) -> Floats:
         """See `Rule.charged`."""

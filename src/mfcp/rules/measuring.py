@@ -26,7 +26,7 @@ from mfcp.matching.expected import (
 )
 from mfcp.matching.integer.enumeration import all_plans
 from mfcp.rules.base import Belief
-from mfcp.rules.expected_cost import log_normal, moments_of
+from mfcp.rules.expected_cost import MOST, log_normal, moments_of
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -145,8 +145,8 @@ class _Outcomes:
         narrowed = np.sqrt(_ratio(own_variance(cells), own_variance(after)))[:, :, :, None]  # (B, N, I, 1, M)
         T, sd = (v[part].swapaxes(1, 2)[:, :, None, None] for v in (belief.T, belief.own_sd))
         allowed = belief.allowed[part].swapaxes(1, 2)[:, :, None, None]
-        then = log_normal(T * np.exp(shift), sd * narrowed)
-        now = log_normal(T, sd)
+        then = log_normal(T * np.exp(shift), np.minimum(sd * narrowed, MOST))
+        now = log_normal(T, np.minimum(sd, MOST))
         time, spread = (np.where(allowed, a - b, 0.0) for a, b in zip(then, now, strict=True))
         return _Outcomes(time, spread)
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import tarfile
 
 import numpy as np
@@ -72,6 +73,58 @@ job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,dura
 6b2d,16566,40000,bert,21347,64,4,4000
 6b2e,16500,10,resnet50,16600,64,1,50
 """
+
+
+SACCT = """\
+JobID|JobName|User|Submit|Start|End|AllocTRES|ReqTRES
+7|train, "large"|ua|2024-01-01T00:00:00|2024-01-01T00:01:00|2024-01-01T01:00:00|billing=8,cpu=8,gres/gpu=2,mem=9G|
+7.batch|batch||2024-01-01T00:01:00|2024-01-01T00:01:00|2024-01-01T01:00:00|cpu=8,gres/gpu=2,mem=9G|
+8_1|sweep|ub|2024-01-01T00:00:30|2024-01-01T00:00:40|2024-01-01T00:00:50|gres/gpu:a100=1,gres/gpu:h100=3,node=2|gres/gpu=4
+8_[2-9]|sweep|ub|2024-01-01T00:00:30|Unknown|Unknown||gres/gpu=4
+9|sweep|ub|2024-01-01T00:00:31|2024-01-01T00:00:31|Unknown|gres/gpu=1|
+10|tests|ub|2024-01-01T00:00:32|2024-01-01T00:00:33|2024-01-01T00:00:34|cpu=1,mem=1G|
+11|sweep|uc|2024-01-01T00:00:33|None|2024-01-01T00:00:34||gres/gpu=1
+"""
+
+
+def seconds_of(text):
+    """As SLURM_TIME_FORMAT=%s prints it."""
+    return re.sub(
+        r"2024-01-01T(\d\d):(\d\d):(\d\d)", lambda at: str(int(at[1]) * 3600 + int(at[2]) * 60 + int(at[3])), text
+    )
+
+
+@pytest.mark.parametrize("name", ["jobs.psv", "jobs.txt", "jobs.psv.gz"])
+@pytest.mark.parametrize("form", [str, seconds_of, lambda text: text.replace("\n", "|\n")], ids=["iso", "seconds", "p"])
+def test_accounting_of_slurm(tmp_path, name, form):
+    content = form(SACCT).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    trace = read_trace(tmp_path / name)
+    jobs = trace.jobs
+    assert jobs.id.tolist() == ["7", "8_1"]
+    assert (jobs.submit.tolist(), jobs.duration.tolist(), jobs.gpus.tolist()) == ([0, 30], [3540, 10], [2, 4])
+    assert (jobs.user.tolist(), jobs.kind.tolist()) == (["ua", "ub"], ['train, "large"', "sweep"])
+    assert trace.notes == (
+        "1 rows are steps of jobs, and not counted as rows; sacct -X prints none",
+        "2 jobs never started, and are left out",
+        "1 jobs had not ended when the trace did, and are left out",
+        "1 jobs ask for no accelerators, and are left out",
+    )
+
+
+def test_accounting_that_does_not_tell_accelerators_or_has_bars_in_names(tmp_path):
+    path = tmp_path / "jobs.psv"
+    path.write_text("JobID|Submit|Start|End\n7|1|2|3\n")
+    with pytest.raises(
+        DataError, match=r"no column AllocTRES or ReqTRES, which tell accelerators; print .* sacct -X -P"
+    ):
+        read_trace(path)
+    path.write_text(SACCT.replace("sweep", "a|b", 1))
+    with pytest.raises(DataError, match=r"Row #4: Expected 8 columns, got 9.*the header's 8 cells, parted by bars"):
+        read_trace(path)
+    (tmp_path / "jobs.csv").write_text("JobID|Submit|Start|End\n7|1|2|3\n")
+    with pytest.raises(DataError, match=r"jobs\.csv: cells are parted by bars; end its name with \.psv"):
+        read_trace(tmp_path / "jobs.csv")
 
 
 def test_helios(tmp_path):

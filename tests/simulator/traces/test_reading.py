@@ -30,6 +30,24 @@ def test_jobs_are_sorted_by_submission_and_start_at_zero(tmp_path, name):
     assert trace.notes == ("rows were not in the order of submission and have been sorted",)
 
 
+def test_durations_may_be_written_out(tmp_path):
+    spans = ["10", "00:10:00", " 1-02:03:04", "2 days 100:00:00.5", "1 day 00:00:01", None]
+    content = {"submit": range(6), "elapsed": spans, "gpus": [1] * 6, "end": [""] * 6}
+    path = written(tmp_path, content)
+    assert read_trace(path).jobs.duration.tolist() == [10, 600, 93784, 532800.5, 86401]
+    frame = pd.DataFrame({"submit": [0], "duration": pd.to_timedelta(["01:00:00"]), "gpus": [1]})
+    frame.to_parquet(tmp_path / "spans.parquet")
+    assert read_trace(tmp_path / "spans.parquet").jobs.duration.tolist() == [3600]
+
+
+@pytest.mark.parametrize("span", ["10:30", "00:60:00", "1:2:3", "-00:10:00"])
+def test_a_span_that_could_be_another_one_is_refused(tmp_path, span):
+    with pytest.raises(
+        DataError, match=rf"row 2: duration is '{span}', expected seconds above 0, or a span such as 1-02"
+    ):
+        read_trace(written(tmp_path, GOOD | {"duration": ["10", span, "10"]}))
+
+
 def test_other_names_of_columns(tmp_path):
     content = {"submit_time_s": [7], "duration_s": [1], "num_gpus": [3], "virtual_cluster": ["v"]}
     jobs = read_trace(written(tmp_path, content)).jobs
@@ -39,7 +57,10 @@ def test_other_names_of_columns(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"duration": [10, -3, 30]}, r"row 2: duration is '-3', expected seconds above 0; 1 of 3 rows are bad"),
+        (
+            {"duration": [10, -3, 30]},
+            r"row 2: duration is '-3', expected seconds above 0, or a span such as 1-02:03:04; 1 of 3 rows are bad",
+        ),
         ({"submit": [5, "soon", 9]}, r"row 2: submit is 'soon', expected seconds, 0 or more"),
         ({"gpus": [1, None, 4]}, r"row 2: gpus is .*, expected a whole number of at least 1"),
         ({"gpus": [1, 2, 9]}, r"row 3: gpus is '9', expected a whole number of at least 1 and at most 8"),

@@ -118,12 +118,12 @@ def library() -> Iterator[Check]:
 def _kernels() -> Check:
     from mfcp.compiling import kept
 
-    ready, folder = kept("matching")
+    ready, folder, lasts = kept("matching")
+    if not lasts:
+        told = f"the cache cannot be written: kept in {folder}, until that is cleared"
+        return Check("library", "kernels", "note", told, "set XDG_CACHE_HOME to a folder that can be written")
     if ready:
         return Check("library", "kernels", "ok", f"compiled in {folder}")
-    if not os.access(_nearest(folder), os.W_OK):
-        told = f"{folder} cannot be written: every process compiles anew"
-        return Check("library", "kernels", "note", told, "set XDG_CACHE_HOME to a folder that can")
     return Check("library", "kernels", "note", "not compiled yet", "the first match takes some fifteen seconds longer")
 
 

@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
         "jobs and the log of every policy, and a figure, to OUT.",
     )
     simulate.add_argument(
-        "--trace", type=Path, required=True, metavar="FILE", help="a row per job: .parquet, .csv, .jsonl, .json, .gz"
+        "--trace", type=Path, required=True, metavar="FILE", help="a row per job: .parquet, .csv, .jsonl, .json, .psv"
     )
     simulate.add_argument(
         "--cluster", required=True, metavar="C", help="64, 8x8 or v100:9x4,k80:36, or a table of nodes"

@@ -20,7 +20,7 @@ PAI = {
 
 
 def read_table(path: Path, needs: Iterable[str] = ()) -> pd.DataFrame:
-    """The rows of a table: .parquet, .csv, .jsonl, .json, each also with .gz, or the only one of a .tar.gz.
+    """The rows of a table: .parquet, .csv, .jsonl, .json, .psv, each also with .gz, or the only one of a .tar.gz.
 
     A file without an ending is taken for JSON, as Philly's `cluster_job_log` is.
 

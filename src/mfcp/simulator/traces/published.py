@@ -13,6 +13,7 @@ from mfcp.errors import DataError
 from mfcp.simulator.traces.files import read_table
 
 Single = tuple[pd.DataFrame, list[str]]
+SACCT = "sacct -X -P -o JobID,JobName,User,Submit,Start,End,AllocTRES,ReqTRES"
 
 
 def one_row_a_job(frame: pd.DataFrame, path: Path) -> Single:
@@ -92,8 +93,27 @@ def _pai_submissions(path: Path) -> pd.Series[Any] | None:
     return None
 
 
+def _slurm(frame: pd.DataFrame, path: Path) -> Single:
+    """`sacct -P`: a job occupies what it was given from start to end, however it ended; its steps are no jobs."""
+    if not {"AllocTRES", "ReqTRES"} & set(frame.columns):
+        raise DataError(f"{path}: no column AllocTRES or ReqTRES, which tell accelerators; print the jobs with {SACCT}")
+    jobs = frame[~frame["JobID"].str.contains(".", regex=False, na=False)]
+    given, asked = (jobs.get(name, pd.Series("", index=jobs.index)).fillna("") for name in ("AllocTRES", "ReqTRES"))
+    resources = given.where(given != "", asked)
+    alike = resources.str.extract(r"(?:^|,)gres/gpu=(\d+)(?:,|$)")[0].astype(float)
+    typed = resources.str.findall(r"(?:^|,)gres/gpu:[^=,]+=(\d+)").map(lambda counts: sum(map(int, counts)))
+    own = pd.DataFrame({"job": jobs["JobID"], "gpus": alike.fillna(typed)})
+    for role, name in (("submit", "Submit"), ("start", "Start"), ("end", "End"), ("user", "User"), ("kind", "JobName")):
+        if name in jobs:
+            own[role] = jobs[name]
+    steps = len(frame) - len(jobs)
+    notes = [f"{steps:,} rows are steps of jobs, and not counted as rows; sacct -X prints none"] if steps else []
+    return own.reset_index(drop=True), notes
+
+
 KNOWN: dict[tuple[str, ...], Callable[[pd.DataFrame, Path], Single]] = {
     ("jobid", "attempts", "submitted_time"): _philly,
     ("job_name", "task_name", "inst_num", "plan_gpu", "start_time", "end_time"): _pai,
+    ("JobID", "Submit", "Start", "End"): _slurm,
 }
 """Columns that tell a trace → how to read it."""

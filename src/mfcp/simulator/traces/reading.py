@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "task": ("task", "task_id"),
     "submit": ("submit", "submit_time", "submission", "submission_time", "submitted", "submitted_time",
                "creation_time"),
-    "duration": ("duration", "run_time", "runtime"),
+    "duration": ("duration", "run_time", "runtime", "elapsed", "elapsedraw"),
     "start": ("start", "start_time", "scheduled_time"),
     "end": ("end", "end_time", "deletion_time"),
     "gpus": ("gpus", "num_gpus", "num_gpu", "gpu_num", "gpu_count", "gpu_request", "accelerators"),
@@ -43,7 +44,11 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Role of a column → what it may be called, in any case and with `_s` for seconds; the first that is there."""
 STAGES = ("loading", "computing", "sending")  # seconds of an iteration; a trace has all three, or none
-UNKNOWN = ("", "nan", "none", "null", "nat", "<na>")
+UNKNOWN = ("", "nan", "none", "null", "nat", "<na>", "unknown")
+SPAN = re.compile(
+    r"\s*(?:(?P<days>\d+)(?:-| days? ))?(?P<hours>\d+):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d+)?)\s*"
+)
+"""A duration as `1-02:03:04`, of which days may be left out; with two parts it could be hours or minutes."""
 WHY = {
     "submit": "were there before the trace began", "gpus": "ask for no accelerators", "start": "never started",
     "end": "had not ended when the trace did", "duration": "ran for no time",
@@ -75,7 +80,7 @@ class Trace:
 def read_trace(
     path: Path, *, columns: Mapping[str, str] | None = None, leave_out: bool = False, most: int | None = None
 ) -> Trace:
-    """Read a trace: Parquet, CSV, JSON Lines or an array of JSON objects, each also compressed.
+    """Read a trace: Parquet, CSV, JSON Lines, an array of JSON objects or what `sacct -P` prints, also compressed.
 
     Submission, accelerators, and duration or end (and start) must be there. Times are seconds, or ISO 8601, which is
     in UTC without a zone. Jobs that ask for no accelerators, or of which the trace does not have the whole run, are
@@ -145,6 +150,8 @@ def _find(frame: pd.DataFrame, columns: Mapping[str, str], path: Path) -> dict[s
     missing = [role for role in ("submit", "gpus") if found[role] is None]
     if found["duration"] is None and found["end"] is None:
         missing.append("duration")
+    if len(frame.columns) == 1 and "|" in str(frame.columns[0]):
+        raise DataError(f"{path}: cells are parted by bars; end its name with .psv")
     if missing:
         wanted = "; ".join(f"{role} ({', '.join(NAMES[role])})" for role in missing)
         raise DataError(
@@ -205,7 +212,7 @@ class _Cells:
         """Submission and duration; a run that the trace does not have whole leaves its job out."""
         run = "duration" if "duration" in self.found else "end"
         if run == "duration":
-            duration = self._numbers("duration")
+            duration = self._durations()
             if "start" in self.found or "end" in self.found:
                 self._leave("duration", self._unknown("duration"), "have no duration")
         else:
@@ -214,7 +221,11 @@ class _Cells:
                     self._leave(role, self._unknown(role))
             duration = self._times("end") - self._times("start" if "start" in self.found else "submit")
         self._leave(run, duration == 0, WHY["duration"])
-        self._demand(run, "seconds above 0" if run == "duration" else "a time after the start", duration > 0)
+        self._demand(
+            run,
+            "seconds above 0, or a span such as 1-02:03:04" if run == "duration" else "a time after the start",
+            duration > 0,
+        )
         self._demand(run, "seconds that are finite", ~np.isinf(duration))
         submit = self._times("submit")
         self._demand("submit", "seconds, 0 or more, or a time such as 2020-06-09 18:41:01", submit >= 0)
@@ -278,6 +289,17 @@ class _Cells:
         raw = pd.to_numeric(self.frame[self.found[role]], errors="coerce")
         values: Floats = raw.to_numpy(float, na_value=np.nan).copy()
         return values
+
+    def _durations(self) -> Floats:
+        """Seconds, also of spans that are written out."""
+        seconds, raw = self._numbers("duration"), self.frame[self.found["duration"]]
+        if pd.api.types.is_timedelta64_dtype(raw):
+            return raw.dt.total_seconds().to_numpy(float)
+        written = np.isnan(seconds) & ~self._unknown("duration")
+        if written.any():
+            spans = raw[written].astype("str").str.extract(f"^{SPAN.pattern}$").astype(float).fillna({"days": 0.0})
+            seconds[written] = spans.to_numpy() @ (86400.0, 3600.0, 60.0, 1.0)
+        return seconds
 
     def _times(self, role: str) -> Floats:
         """Seconds, or seconds since 1970 of times; a column is of one or the other."""
