@@ -294,7 +294,7 @@ class _Cells:
         """Seconds, also of spans that are written out."""
         seconds, raw = self._numbers("duration"), self.frame[self.found["duration"]]
         if pd.api.types.is_timedelta64_dtype(raw):
-            return raw.dt.total_seconds().to_numpy(float)
+            return np.asarray(raw.dt.total_seconds(), float)
         written = np.isnan(seconds) & ~self._unknown("duration")
         if written.any():
             spans = raw[written].astype("str").str.extract(f"^{SPAN.pattern}$").astype(float).fillna({"days": 0.0})
