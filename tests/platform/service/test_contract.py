@@ -27,6 +27,7 @@ def client(tmp_path_factory):
     small_release(folder, LOG)
     with serving(Champion.of_folder(folder, graphs=100), ServeSettings(tasks=8, operators=50)) as client:
         until(lambda: ready(client))
+        until(lambda: client.get("/openapi.json").status_code == 200)
         yield client
 
 

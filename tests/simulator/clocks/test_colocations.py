@@ -28,7 +28,7 @@ class Together(Colocating):
             first = int(present.now) % 2 if self.moves else 0
             holds[row, first : first + gpus + self.spare] = True
         step = np.full(k, np.inf) if self.waits else present.step * k * self.step_factor
-        return Colocation(step, holds & ~self.waits, present.overhead)
+        return Colocation(step, holds & (not self.waits), present.overhead)
 
 
 def run(submit, gpus, duration, terms=None, fails=None, speed=None, **settings):
