@@ -4,6 +4,7 @@ import gzip
 import json
 import tarfile
 
+import pandas as pd
 import pytest
 
 from mfcp.border.archives import read_packed
@@ -62,6 +63,15 @@ def test_a_small_file_does_not_become_a_large_one(tmp_path, monkeypatch):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"submit\n" + b"0\n" * (1 << 20)))
     with pytest.raises(DataError, match="unpacks to more than"):
         read_packed(tmp_path / "a.csv.gz")
+
+
+def test_text_beside_the_table_of_an_archive_is_no_table(tmp_path):
+    (tmp_path / "a.csv").write_text(TEXT)
+    (tmp_path / "README.txt").write_text("What | it is\n")
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        for name in ("README.txt", "a.csv"):
+            archive.add(tmp_path / name, name)
+    pd.testing.assert_frame_equal(read_packed(tmp_path / "a.tar.gz"), read_packed(tmp_path / "a.csv"))
 
 
 def test_an_archive_in_another_compression_is_not_opened(tmp_path):
