@@ -112,12 +112,15 @@ def test_accounting_of_slurm(tmp_path, name, form):
     )
 
 
-def test_accounting_that_does_not_tell_accelerators_or_has_bars_in_names(tmp_path):
+def test_accounting_without_accelerators_or_jobs_or_with_bars_in_names(tmp_path):
     path = tmp_path / "jobs.psv"
     path.write_text("JobID|Submit|Start|End\n7|1|2|3\n")
     with pytest.raises(
         DataError, match=r"no column AllocTRES or ReqTRES, which tell accelerators; print .* sacct -X -P"
     ):
+        read_trace(path)
+    path.write_text("JobID|Submit|Start|End|AllocTRES\n7.batch|1|2|3|gres/gpu=1\n")
+    with pytest.raises(DataError, match=r"all 1 rows are steps of jobs; print the jobs with sacct -X"):
         read_trace(path)
     path.write_text(SACCT.replace("sweep", "a|b", 1))
     with pytest.raises(DataError, match=r"Row #4: Expected 8 columns, got 9.*the header's 8 cells, parted by bars"):

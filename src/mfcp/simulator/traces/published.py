@@ -98,6 +98,8 @@ def _slurm(frame: pd.DataFrame, path: Path) -> Single:
     if not {"AllocTRES", "ReqTRES"} & set(frame.columns):
         raise DataError(f"{path}: no column AllocTRES or ReqTRES, which tell accelerators; print the jobs with {SACCT}")
     jobs = frame[~frame["JobID"].str.contains(".", regex=False, na=False)]
+    if jobs.empty:
+        raise DataError(f"{path}: all {len(frame):,} rows are steps of jobs; print the jobs with {SACCT}")
     given, asked = (jobs.get(name, pd.Series("", index=jobs.index)).fillna("") for name in ("AllocTRES", "ReqTRES"))
     resources = given.where(given != "", asked)
     alike = resources.str.extract(r"(?:^|,)gres/gpu=(\d+)(?:,|$)")[0].astype(float)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,9 +44,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 """Role of a column → what it may be called, in any case and with `_s` for seconds; the first that is there."""
 STAGES = ("loading", "computing", "sending")  # seconds of an iteration; a trace has all three, or none
 UNKNOWN = ("", "nan", "none", "null", "nat", "<na>", "unknown")
-SPAN = re.compile(
-    r"\s*(?:(?P<days>\d+)(?:-| days? ))?(?P<hours>\d+):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d+)?)\s*"
-)
+SPAN = r"^\s*(?:(?P<days>\d+)(?:-| days? ))?(?P<hours>\d+):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d+)?)\s*$"
 """A duration as `1-02:03:04`, of which days may be left out; with two parts it could be hours or minutes."""
 WHY = {
     "submit": "were there before the trace began", "gpus": "ask for no accelerators", "start": "never started",
@@ -292,12 +289,13 @@ class _Cells:
 
     def _durations(self) -> Floats:
         """Seconds, also of spans that are written out."""
-        seconds, raw = self._numbers("duration"), self.frame[self.found["duration"]]
+        raw = self.frame[self.found["duration"]]
         if pd.api.types.is_timedelta64_dtype(raw):
             return np.asarray(raw.dt.total_seconds(), float)
+        seconds = self._numbers("duration")
         written = np.isnan(seconds) & ~self._unknown("duration")
         if written.any():
-            spans = raw[written].astype("str").str.extract(f"^{SPAN.pattern}$").astype(float).fillna({"days": 0.0})
+            spans = raw[written].astype("str").str.extract(SPAN).astype(float).fillna({"days": 0.0})
             seconds[written] = spans.to_numpy() @ (86400.0, 3600.0, 60.0, 1.0)
         return seconds
 
