@@ -14,6 +14,7 @@ from mfcp.data.sources import Source
 from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.methods.base import Trained, register_members
 from mfcp.methods.pretrain import Pretrained, pretrain
+from mfcp.paper.held_out import of_clusters
 from mfcp.paper.study_file import DEFAULT, StudyPlan
 from mfcp.predictors.forecast import Forecaster
 from mfcp.registry import import_members
@@ -34,9 +35,11 @@ class TuningLog:
         import_members("mfcp.data.sources")
         register_members()
         source = {"kind": "folder", "path": str(data)} if data else self.plan.base.content["ingest"]["source"]
-        tables = Source.parse(source).read(self.plan.base.section("ingest").seed)
-        self.tables = validate(tables, max_bad_share=self.plan.base.section("validate").max_bad_share).tables
         name = data.resolve().name if data else "default"  # what is held out for good is for the study alone
+        tables = Source.parse(source).read(self.plan.base.section("ingest").seed)
+        if clusters := self.plan.clusters(name):
+            tables = of_clusters(tables, **clusters)
+        self.tables = validate(tables, max_bad_share=self.plan.base.section("validate").max_bad_share).tables
         own = Settings({"featurize": self.plan.featurizing(name)}, "study")
         featurizing = own.section("featurize")
         self.pool = build_pool(self.tables, self.plan.base.section("pool"), seed=featurizing.settings_seed)

@@ -90,13 +90,32 @@ def test_held_out_families_and_settings_have_a_study_of_their_own(tmp_path):
 
 def test_what_is_held_out_for_good_is_left_out_of_every_other_study_of_that_log(tmp_path):
     def named(content):
-        content["held_out"]["names"] = {"default": ["resnet", "vgg"]}
+        content["held_out"]["names"] = {"default": {"families": ["resnet", "vgg"]}}
 
     made = plan(tmp_path, named)
     jobs = {job.name: job for job in plan_jobs(made, {"default": SOURCE, "other": SOURCE}, ("comparison",), ("A",))}
     for name in ("default-comparison-A", "default-choice-A"):
         assert jobs[name].needs[0].content["featurize"]["held_out_names"] == ["resnet", "vgg"]
     assert "held_out_names" not in jobs["other-comparison-A"].needs[0].content["featurize"]
+
+
+def test_clusters_held_out_for_good_are_in_draws_of_test_tasks_alone(tmp_path):
+    def named(content):
+        content["held_out"]["names"] = {"default": {"clusters": ["river-xeonx4"]}}
+        content["experiments"]["unseen"] = {"title": "unseen", "rows": ["tsm"], "held_out": True}
+
+    logs = {"default": SOURCE, "other": SOURCE}
+    made, plain = (
+        plan(tmp_path, named),
+        plan(tmp_path, lambda content: named(content) or content["held_out"].pop("names")),
+    )
+    jobs, before = (
+        {job.name: job for job in plan_jobs(each, logs, ("comparison", "unseen"), ("A", "C"))} for each in (made, plain)
+    )
+    for name, kept in (("comparison-A", False), ("choice-A", False), ("unseen-C", True)):
+        own = jobs[f"default-{name}"].needs[0].content["clusters"]
+        assert own == {"names": ["river-xeonx4"], "kept": kept}
+        assert jobs[f"other-{name}"].key == before[f"other-{name}"].key  # a log that holds none out is as it was
 
 
 def test_a_goal_may_be_another_on_one_log():

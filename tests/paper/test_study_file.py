@@ -36,6 +36,11 @@ def keys(made, source=SOURCE):
         (lambda c: c["held_out"].update(names="none.yaml"), r"held_out\.names: .*none\.yaml"),
         (lambda c: c["held_out"].update(names="../a.yaml"), r"held_out\.names: expected a file beside it"),
         (lambda c: c["held_out"].update(names=["a"]), r"held_out\.names"),
+        (lambda c: c["held_out"].update(names={"timm": ["a"]}), r"held_out\.names\.timm"),
+        (
+            lambda c: c["held_out"].update(names={"timm": {"tasks": ["a"]}}),
+            r"held_out\.names\.timm\.tasks: unknown key",
+        ),
         (lambda c: c.pop("seeds"), "seeds: Field required"),
         (lambda c: c["ours"].append("magic"), "ours: no method 'magic'; known: "),
         (lambda c: c["experiments"]["tasks"]["rows"].append("magic"), r"experiments\.tasks\.rows: no method 'magic'"),
@@ -93,11 +98,12 @@ def test_a_view_has_no_jobs_and_a_sweep_ends_where_a_log_does(tmp_path):
 
 
 def test_no_other_file_names_what_is_held_out_for_good():
-    """Families and source tasks of logs that others measured; a name in a document has been looked at."""
+    """Families, source tasks and clusters of logs that others measured; a name in a document has been looked at."""
     root = Path(__file__).parents[2]
     listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split()
-    names = {name for own in yaml.safe_load(HELD_OUT.read_text()).values() for name in own}
-    assert len(names) > 20
+    logs = yaml.safe_load(HELD_OUT.read_text()).values()
+    names = {name for log in logs for own in log.values() for name in own}
+    assert all(len({name for log in logs for name in log.get(what, ())}) > 20 for what in ("families", "clusters"))
     words = re.compile(rf"(?<![\w/-])({'|'.join(map(re.escape, sorted(names)))})(?![\w/-])", re.IGNORECASE)
     for name in listed:
         path = root / name

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from mfcp.files import replacing, replacing_folder, write_json
 from mfcp.paper.code_closure import ROOT, modules, stage_code
+from mfcp.paper.held_out import of_clusters
 from mfcp.paper.study_file import StudyPlan
 from mfcp.registry import FILES
 from mfcp.threads import one_blas_thread, one_thread
@@ -95,6 +96,7 @@ def plan_jobs(
     seed = plan.base.section("ingest").seed
     for data, source in logs.items():
         content = {"data": _contents(source), "seed": seed, **sections, "featurize": plan.featurizing(data)}
+        content |= _clusters(plan, data)
         usual = Job(f"{data}-study", "study", content, source=_placed(source))
         studies[usual.key] = usual
         if chooses:
@@ -111,7 +113,7 @@ def plan_jobs(
                 study, where = usual, data
                 if draw is not None:
                     where = f"{data}-draw{draw}"
-                    study = _other_study(usual, where, plan.featurizing(data, draw))
+                    study = _other_study(usual, where, plan.featurizing(data, draw), **_clusters(plan, data, draw))
                 chosen = [setting for setting in plan.settings_of(name, draw) if setting in settings]
                 if chosen:
                     studies.setdefault(study.key, study)
@@ -124,9 +126,15 @@ def plan_jobs(
     return [*studies.values(), *bases.values(), *rest]
 
 
-def _other_study(usual: Job, name: str, featurize: dict[str, Any]) -> Job:
+def _clusters(plan: StudyPlan, data: str, draw: int | None = None) -> dict[str, Any]:
+    """A part of a job's content; logs that hold no cluster out have none."""
+    own = plan.clusters(data, draw)
+    return {"clusters": own} if own else {}
+
+
+def _other_study(usual: Job, name: str, featurize: dict[str, Any], **changes: Any) -> Job:
     """The study of the same log under another section `featurize`."""
-    return replace(usual, name=f"{name}-study", content={**usual.content, "featurize": featurize})
+    return replace(usual, name=f"{name}-study", content={**usual.content, "featurize": featurize, **changes})
 
 
 def _pretrain_job(plan: StudyPlan, data: str, setting: str, own: dict[str, Any], study: Job) -> Job:
@@ -164,6 +172,8 @@ def _study(job: Job, out: Path, folder: Path) -> dict[str, Any]:
     import_members("mfcp.data.sources")
     settings = Settings({name: job.content[name] for name in ("validate", "pool", "featurize")})
     tables = Source.parse(job.source).read(job.content["seed"])
+    if clusters := job.content.get("clusters"):
+        tables = of_clusters(tables, **clusters)
     tables = validate(tables, max_bad_share=settings.section("validate").max_bad_share).tables
     section = settings.section("featurize")
     pool = build_pool(tables, settings.section("pool"), seed=section.settings_seed)

@@ -93,7 +93,7 @@ def _study(plan: StudyPlan, experiments: Iterable[str]) -> dict[str, Any]:
         "clusters": plan.base.section("featurize").clusters, "tasks": plan.base.section("matching").tasks,
         "steps": plan.base.section("finetune").steps,
         "held_out": held.model_dump(mode="json", exclude={"names"})
-        | {"named": {log: len(names) for log, names in held.names.items()}},
+        | {"named": {log: len(own.families) for log, own in held.names.items() if own.families}},
         "rules": _rules(plan, experiments),
     }  # fmt: skip
 

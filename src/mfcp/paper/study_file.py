@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from mfcp.border.bounds import Limits
 from mfcp.border.yaml_text import read_yaml
 from mfcp.errors import DataError, SettingsError
+from mfcp.paper.held_out import HeldOut, letters
 from mfcp.registry import explain
 from mfcp.settings import Settings
 
@@ -90,26 +91,6 @@ class Choice(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     experiment: str = Field(description="whose rows and rounds")
     seeds: tuple[int, ...] = Field(min_length=1, description="none of those that are reported")
-
-
-class HeldOut(BaseModel):
-    """What no experiment looks at but those with `held_out`: families, and settings of clusters.
-
-    Such an experiment has several draws of test tasks: the first are the families held out for good, and each further
-    one is as many others, held out for this draw. Every draw has settings of its own.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    families: float = Field(gt=0, lt=1, description="share of families; their tasks are the test tasks then")
-    names: dict[str, tuple[str, ...]] = Field({}, description="log → families held out for good, instead of a share")
-    draws: int = Field(1, ge=1, description="draws of test tasks")
-    seeds: int = Field(ge=1, description="splits of all other tasks into training and validation, for each draw")
-    settings: int = Field(ge=1, description="of each draw, after all others, of clusters these have not if possible")
-
-    def letters(self, after: int, draw: int | None = None) -> tuple[str, ...]:
-        """Names of the settings of a draw, or of all draws."""
-        every = _letters(after, self.draws * self.settings)
-        return every if draw is None else every[draw * self.settings : (draw + 1) * self.settings]
 
 
 class Finding(BaseModel):
@@ -245,7 +226,7 @@ class StudyPlan:
         held = content.get("held_out")
         if isinstance(held, dict) and isinstance(named := held.get("names"), str):
             try:
-                own = read_yaml(Path(path).with_name(named), Limits(), expected="families held out, by log")
+                own = read_yaml(Path(path).with_name(named), Limits(), expected="what is held out, by log")
             except DataError as error:
                 raise SettingsError(f"{path}: held_out.names: {error}") from None
             except ValueError:
@@ -274,7 +255,7 @@ class StudyPlan:
             for label in labels:
                 if label not in known:
                     raise SettingsError(f"{key}: no method '{label}'; known: {', '.join(known)}")
-        names = _letters(0, study.settings)
+        names = letters(0, study.settings)
         if (total := study.settings + study.held_out.draws * study.held_out.settings) > len(string.ascii_uppercase):
             raise SettingsError(f"settings and held_out: {total} settings; at most {len(string.ascii_uppercase)}")
         lists = {f"experiments.{name}.settings": each.settings for name, each in study.experiments.items()}
@@ -351,18 +332,23 @@ class StudyPlan:
         own, study = self.study.experiments[experiment], self.study
         if own.held_out:
             return study.held_out.letters(study.settings, draw)
-        return own.settings or _letters(0, study.settings)
+        return own.settings or letters(0, study.settings)
 
     def featurizing(self, data: str, draw: int | None = None) -> Section:
         """Section `featurize` on a log: for experiments without the families held out, or for a draw of test tasks."""
         held = self.study.held_out
         usual: Section = {**self.base.content["featurize"]}
-        if names := held.names.get(data):
+        if names := held.of(data).families:
             usual["held_out_names"] = list(names)
         if draw is None:
             return usual
         own = {"settings": held.draws * held.settings, "settings_after": self.study.settings, "tests_on": "held_out"}
         return {**usual, **own, "seeds": list(range(held.seeds)), "draw": draw}
+
+    def clusters(self, data: str, draw: int | None = None) -> Section:
+        """Which clusters of a log an experiment has: all but those held out, or in a draw of test tasks these alone."""
+        names = self.study.held_out.of(data).clusters
+        return {"names": list(names), "kept": draw is not None} if names else {}
 
     def settings(self, experiment: str, value: float | None) -> Settings:
         """The params of an experiment's unit of work; `methods` holds its rows alone."""
@@ -373,11 +359,6 @@ class StudyPlan:
             content["matching"] = {**content["matching"], own.swept: int(value) if whole else value}
         content["methods"] = {label: self.base.content["methods"][label] for label in self.rows(experiment)}
         return Settings(content, f"experiments.{experiment}")
-
-
-def _letters(after: int, count: int) -> tuple[str, ...]:
-    """Names of settings."""
-    return tuple(chr(ord("A") + after + k) for k in range(count))
 
 
 def _layered(content: Mapping[str, Any], over: Mapping[str, Section]) -> dict[str, Any]:
