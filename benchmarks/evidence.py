@@ -145,6 +145,8 @@ def main() -> None:
                 continue
             log = FreshLog(None if name == "default" else options.data / name, draw)
             for made, part in ((trainings, target.with_name(f"trained-{target.name}")), (rows, target)):
+                if part.exists():
+                    continue
                 table = pd.concat(made(log), ignore_index=True).assign(log=name, draw=target.stem)
                 with replacing(part) as path:
                     table.to_parquet(path, index=False)

@@ -289,7 +289,8 @@ def page(numbers: Numbers) -> str:
             ),
         ),
         "Intervals reach as many deviations either side as hold 80 % of the errors out of fold; those of a normal "
-        "distribution are too wide where few tasks hold most of the variance.\n",
+        "distribution are too wide where few tasks hold most of the variance. As measurements take the place of these "
+        "errors, they go over to those of a normal distribution.\n",
         "## Instead of training\n",
         "Rounds 101-200, when the runs of the first 100 have been learned (`trained again`: processes and mixture, the "
         "networks over operators as they were), or count as evidence. Then what a tenth of the groups to learn from is "

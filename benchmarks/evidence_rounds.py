@@ -16,6 +16,7 @@ from mfcp.rules.base import Belief
 from mfcp.rules.measuring import cell_values, informed, measured, own_variance
 from mfcp.study.setting import Setting
 
+WIDTH80 = 1.281552  # deviations either side that hold 80 % of a normal distribution
 MOST = 8  # cells of a round, however much they are worth
 
 
@@ -83,7 +84,7 @@ def _play_seed(
     off: Floats, rng: np.random.Generator,
 ) -> tuple[Ints, pd.DataFrame]:  # fmt: skip
     process, points, rule = trained.process(s), points_of(setting, s), trained.method.rule
-    calibration, rounds, width = trained.calibration, reference.rounds[s], width80(trained, setting, s)
+    calibration, rounds, scale = trained.calibration, reference.rounds[s], scale80(trained, setting, s)
     seen, plans, rows = _Seen([], [], []), [], []
     source = setting.source_task
     for own in rounds:
@@ -96,7 +97,7 @@ def _play_seed(
                     told = process.condition(points.take(own[q : q + 1]), cells)
                     shift[q], covariance[q], moved[q] = told.shift[0], told.covariance[0], True
         before = Belief.of(
-            np.exp(log_time[:, own])[None], A[:, own][None], log_sd=calibration.log_sd[s],
+            np.exp(log_time[:, own])[None], A[:, own][None], log_sd=scale * calibration.log_sd[s],
             own_sd=calibration.own_sd[s], a_sd=calibration.a_sd[s], gamma=setting.gamma[s],
             allowed=setting.allowed[:, own][None], zeta=setting.zeta,
         )  # fmt: skip
@@ -128,7 +129,7 @@ def _play_seed(
             i = int(plan[q])
             _note(seen, int(j), i, float(off[i, j] + way.bias + way.noise * rng.standard_normal()))
         pairs, left = setting.allowed[:, own], off[:, own] - shift.T
-        inside = np.abs(left) <= width * belief.log_sd[0]
+        inside = np.abs(left) <= WIDTH80 * belief.log_sd[0]
         about = np.where(pairs, left, np.nan)
         about = np.square(about - np.nanmean(about, axis=0))
         rows.append({
@@ -139,14 +140,14 @@ def _play_seed(
     return np.stack(plans), pd.DataFrame(rows)
 
 
-def width80(trained: Trained, setting: Setting, s: int) -> float:
-    """Deviations either side of a prediction that hold 80 % of the errors out of fold, which are not normal."""
+def scale80(trained: Trained, setting: Setting, s: int) -> float:
+    """Factor on deviations with which 80 % of the errors out of fold lie inside; these are not normal."""
     learned = trained.out_of_fold
     assert learned is not None
     known = learned.known[s] & setting.allowed
     error = learned.log_time[s] - np.log(np.where(known, setting.T, 1.0))
     off = np.abs(error) / trained.calibration.log_sd[s][:, None]
-    return float(np.quantile(off[known], 0.8))
+    return float(np.quantile(off[known], 0.8)) / WIDTH80
 
 
 def _note(seen: _Seen, task: int, cluster: int, off: float) -> None:

@@ -178,6 +178,9 @@ def test_another_capture_of_the_same_name_needs_force(folder, capsys):
         (["broken.py:Net", "--input", "2x8"], r"broken.py: cannot be executed, line 2 \(ZeroDivisionError"),
         (["syntax.py:Net", "--input", "2x8"], r"syntax.py: cannot be executed, line 1 \(SyntaxError"),
         (["ends.py:Net", "--input", "2x8"], r"ends.py: cannot be executed, line 1 \(SystemExit"),
+        (["net.onnx", "--values"], "--values does not go with net.onnx"),
+        (["zoo:resnet-18@32", "--values"], "--values does not go with zoo:resnet-18@32"),
+        (["empty", "--values"], "--values does not go with empty"),
         (["zoo:resnet-19@224"], "no model 'resnet-19@224' in the zoo; `mfcp capture --list` names them"),
         (["zoo:resnet-18@32", "--input", "1x3x32x32"], "--input does not go with zoo:resnet-18@32"),
         (["none.onnx"], "none.onnx: no such file"),
@@ -231,6 +234,17 @@ def test_a_folder_with_a_large_graph_unknown_operators_and_no_flops(folder, caps
     assert (code, err) == (0, "")
     assert re.search(r"g +│ +20000 │ +0 │ +- │ +160k │ +80k │ +40k │ +2 │", out), out
     assert "operators without a class, counted as other and without FLOPs: warp (2)" in out
+
+
+def test_with_values_a_model_that_looks_at_them_is_captured_the_same_every_time(folder, capsys):
+    told, values = [], ("--input", "2x8", "--phase", "infer", "--values")
+    for _ in range(2):
+        code, out, err = run(capsys, "capture", "net.py:OfValues", *values, "--json")
+        assert code == 0, err
+        assert "OfValues: holds for batch 2 only: its operators depend on values, here on one draw of inputs" in err
+        told.append(json.loads(out))  # what is under way is told elsewhere
+    assert told[0] == told[1]
+    assert [graph["graph"] for graph in told[0]["graphs"]] == ["OfValues"]
 
 
 def test_json_has_the_numbers_of_the_table(folder, capsys):

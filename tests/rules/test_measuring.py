@@ -172,3 +172,38 @@ def test_own_variance_is_that_about_the_mean_over_clusters():
     about = draws - draws.mean(axis=1, keepdims=True)
     assert own_variance(P) == pytest.approx(about.var(axis=0) * 4 / 3, rel=0.02)
     assert own_variance(np.ones((2, 2))) == pytest.approx([0, 0])
+
+
+def spread(M=3, N=4, seed=0, factor=0.7):
+    """A belief whose deviation of log time is `factor` of what its process says."""
+    b, covariance = round_of(M=M, N=N, seed=seed, size=0.4)
+    return replace(b, log_sd=factor * np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1)).swapaxes(1, 2)), covariance
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.3, 1.0, 2.5])
+def test_a_measured_cell_is_as_certain_as_its_measurement_whatever_was_believed(factor):
+    b, covariance = spread(factor=factor)
+    after = covariance.copy()
+    after[0, 1] = measured(covariance[0, 1], np.asarray(2), VARIANCE)[1]
+    known = informed(b, np.zeros((1, 4, 3)), covariance, after)
+    others = np.arange(4) != 1
+    assert (known.log_sd[:, :, others] == b.log_sd[:, :, others]).all()  # nothing observed: the same bytes
+    if factor == 0.0:  # a method that has no spread gets none
+        assert (known.log_sd == 0).all()
+        return
+    share = after[0, 1, 2, 2] / covariance[0, 1, 2, 2]
+    scale = 1 + (factor - 1) * share  # of the belief's deviation to the process's
+    assert known.log_sd[0, 2, 1] == pytest.approx(scale * np.sqrt(after[0, 1, 2, 2]))
+    assert (known.log_sd <= b.log_sd).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), factor=st.floats(0.7, 4.0), cells=st.permutations(range(3)))
+def test_evidence_in_steps_leaves_the_spread_that_it_leaves_at_once(seed, factor, cells):
+    b, covariance = spread(seed=seed, factor=factor)
+    none, now, step = np.zeros((1, 4, 3)), covariance, b
+    for i in cells:
+        then = now.copy()
+        then[0, 0] = measured(now[0, 0], np.asarray(i), VARIANCE)[1]
+        now, step = then, informed(step, none, now, then)
+    assert step.log_sd == pytest.approx(informed(b, none, covariance, now).log_sd, rel=1e-9)

@@ -48,6 +48,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--phase", choices=("train", "infer"), help="train (default, not for ONNX) counts a step, too")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, help="of the training step (default: adamw)")
+    parser.add_argument("--values", action="store_true", help="run it for real: for a model that looks at values")
     parser.add_argument(
         "--batch", type=whole_number(1), metavar="B", help="batch size of the task (default: that of --input)"
     )
@@ -71,13 +72,14 @@ def run(options: argparse.Namespace) -> None:
     if not options.model.startswith("zoo:") and Path(options.model).is_dir():
         from mfcp.data.log.captured import read_graphs
 
-        _refuse(options, "input", "phase", "optimizer", "batch", "name", "out")
+        _refuse(options, "input", "phase", "optimizer", "values", "batch", "name", "out")
         tables = read_graphs(Path(options.model))
         _tell(options, tables["nodes"], tables["edges"])
         return
     if options.out:
         output_folder(options.out)
-    model = _model(options)
+    with aside(options):
+        model = _model(options)
     tables = model.tables()
     _tell(options, tables["nodes"], tables["edges"])
     with aside(options):
@@ -114,7 +116,7 @@ def _model(options: argparse.Namespace) -> Model:
 def _of_zoo(options: argparse.Namespace, graph_id: str) -> Model:
     from mfcp.emulator import zoo
 
-    _refuse(options, "input")
+    _refuse(options, "input", "values")
     variant = next((v for v in zoo.variants() if v.graph_id == graph_id), None)
     if variant is None:
         raise SettingsError(f"no model '{graph_id}' in the zoo; `mfcp capture --list` names them")
@@ -128,6 +130,7 @@ def _of_zoo(options: argparse.Namespace, graph_id: str) -> Model:
 def _of_onnx(options: argparse.Namespace, path: Path) -> Model:
     from mfcp.tasks.capture.onnx import capture_onnx
 
+    _refuse(options, "values")
     if options.phase == "train" or options.optimizer:
         raise SettingsError(
             f"{path}: an ONNX file holds the forward pass only; leave out --phase train and --optimizer"
@@ -150,7 +153,9 @@ def _of_module(options: argparse.Namespace, path: Path, name: str) -> Model:
     tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for _, shape, dtype in parsed]
     named = {key: tensor for (key, *_), tensor in zip(parsed, tensors, strict=True) if key}
     inputs = _all_or_none(named, tensors)
-    graphs = _graphs(options, load_module(path, name), inputs, inputs, options.name or name)
+    torch.manual_seed(0)  # of weights, where a pass looks at their values
+    module = load_module(path, name, "cpu" if options.values else "meta")
+    graphs = _graphs(options, module, inputs, inputs, options.name or name)
     shape = parsed[0][1]
     return _made(options, name, graphs, shape[0] if shape else 1, input_size(shape))
 
@@ -170,12 +175,14 @@ def _graphs(options: argparse.Namespace, module: torch.nn.Module, inputs: Any, l
     if options.phase == "infer":
         _refuse(options, "optimizer")
     with progress(f"capture {name}"):
-        scaled = capture_scaled(module, inputs, name)
+        scaled = capture_scaled(module, inputs, name, values=options.values)
         forward = one_sample(module, inputs, scaled)
         batched = None if forward is scaled else scaled.renamed(name + BATCHES)
         if options.phase == "infer":
             return forward, batched, None
-        step = capture_scaled(module, labelled, name + TRAINING, optimizer=options.optimizer or "adamw")
+        step = capture_scaled(
+            module, labelled, name + TRAINING, optimizer=options.optimizer or "adamw", values=options.values
+        )
     return forward, batched, step
 
 

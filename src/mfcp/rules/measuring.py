@@ -68,8 +68,9 @@ def measured(covariance: Floats, cluster: Ints, variance: float) -> tuple[Floats
 def informed(belief: Belief, shift: Floats, before: Floats, after: Floats) -> Belief:
     """The belief after something was observed that its predictions did not know.
 
-    The spread of a cell narrows as the process says it does, from where it was: what was added to it, because part of
-    a task is not told or its newest tasks were off by more, stays in proportion.
+    The spread of a cell narrows as the process says it does, from where it was. By how much it differs from the
+    process's, because part of a task is not told, or its newest tasks were off by more, or errors are not normal, goes
+    as the error goes that this is about: what was measured is as certain as its measurement. It never widens.
 
     Args:
         belief: of B rounds.
@@ -78,10 +79,14 @@ def informed(belief: Belief, shift: Floats, before: Floats, after: Floats) -> Be
     """
     whole = _ratio(*(np.diagonal(each, axis1=-2, axis2=-1) for each in (before, after)))
     own = _ratio(own_variance(before), own_variance(after))
+    process_sd = np.sqrt(np.diagonal(before, axis1=-2, axis2=-1))
+    scale = belief.log_sd.swapaxes(1, 2)  # of the belief's deviation to the process's
+    scale = np.divide(scale, process_sd, out=np.ones(scale.shape), where=(scale > 0) & (process_sd > 0))
+    narrowed = np.minimum(np.sqrt(whole) * (1 + (1 / scale - 1) * (1 - whole)), 1.0)
     return replace(
         belief,
         T=belief.T * np.exp(shift).swapaxes(1, 2),
-        log_sd=belief.log_sd * np.sqrt(whole).swapaxes(1, 2),
+        log_sd=belief.log_sd * narrowed.swapaxes(1, 2),
         own_sd=belief.own_sd * np.sqrt(own).swapaxes(1, 2),
     )
 

@@ -27,7 +27,17 @@ import pandas as pd
 import torch
 
 from mfcp.errors import DataError, SettingsError
-from mfcp.tasks.capture.modules import META, first_pass, forward, on_meta, traced, training_step, without_weights
+from mfcp.tasks.capture.modules import (
+    META,
+    as_elsewhere,
+    first_pass,
+    forward,
+    on_meta,
+    traced,
+    training_step,
+    with_weights,
+    without_weights,
+)
 from mfcp.tasks.capture.recording import Recorder
 
 NODE_COLUMNS = ("graph_id", "node_id", "op", "flops", "bytes_read", "bytes_written", "output_numel", "param_count")
@@ -44,17 +54,21 @@ def capture(
     *,
     optimizer: str | None = None,
     loss: Callable[[Any], torch.Tensor] | None = None,
+    values: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The operators of one forward pass or training step, as `nodes` and `edges` tables of the log schema.
 
     Args:
-        module: any module, on any device, or an exported program. It is left as it is: a copy without weights runs.
+        module: any module, on any device, or an exported program. It is left as it is: a copy runs, without weights
+            unless `values` are wanted.
         example_inputs: positional arguments, or keyword arguments as a mapping; only shapes and data types matter.
             With batch 1 the counts are per sample, see `mfcp.tasks.capture.scaling` for all batch sizes at once.
         graph_id: name of the graph in both tables.
         optimizer: None for the forward pass; adam, adamw or sgd for a training step with it.
         loss: of a training step, from the module's output to a scalar; default: `output.loss` if there is one, else
             the sum of the output.
+        values: run the pass for real, with the module's weights, for models that look at values. Inputs on the meta
+            device are drawn: normal numbers, and zeros and ones where they are whole.
 
     Returns:
         nodes, one row per operator in execution order, and edges.
@@ -63,13 +77,13 @@ def capture(
         DataError: the pass fails, for example because it needs the *values* of a tensor; names the operator.
         SettingsError: an unknown optimizer.
     """
-    inputs = on_meta(example_inputs)
 
-    def run(twin: torch.nn.Module, new_tensors: AbstractContextManager[Any]) -> Recorder:
+    def run(twin: torch.nn.Module, inputs: Any, new_tensors: AbstractContextManager[Any]) -> Recorder:
+        with new_tensors:
+            first_pass(twin, inputs, training=optimizer is not None)
         recorder = Recorder(twin, inputs)
         try:
             with new_tensors:
-                first_pass(twin, inputs, training=optimizer is not None)
                 if optimizer is None:
                     forward(twin, inputs, recorder)
                 else:
@@ -80,18 +94,27 @@ def capture(
             raise _failure(graph_id, module, recorder, error) from error
         return recorder
 
+    if values:
+        with as_elsewhere():
+            recorder = run(*with_weights(module, example_inputs), nullcontext())
+    else:
+        recorder = _on_meta(run, module, on_meta(example_inputs), training=optimizer is not None)
+    return as_tables(graph_id, recorder.nodes, recorder.edges)
+
+
+def _on_meta(run: Callable[..., Recorder], module: Any, inputs: Any, *, training: bool) -> Recorder:
+    """The passes without weights, in the first of three ways that works."""
     try:
-        recorder = run(without_weights(module), nullcontext())
+        return run(without_weights(module), inputs, nullcontext())
     except DataError:
         try:  # some modules make tensors in their pass without a device: put them where the rest is
-            recorder = run(without_weights(module), META)
+            return run(without_weights(module), inputs, META)
         except DataError as failure:
             # Others look at values only where they are not traced, as transformers does at masks.
-            program = traced(without_weights(module), inputs, training=optimizer is not None)
+            program = traced(without_weights(module), inputs, training=training)
             if program is None:
                 raise failure from failure.__cause__
-            recorder = run(program, nullcontext())
-    return as_tables(graph_id, recorder.nodes, recorder.edges)
+            return run(program, inputs, nullcontext())
 
 
 def as_tables(
@@ -122,7 +145,10 @@ def _advice(error: Exception) -> str:
     if "fake impl" in text or ("'Meta' backend" in text and "aten::" not in text):
         return "give this operator a shape rule with torch.library.register_fake"
     if any(sign in text for sign in ("meta tensors", "data-independent", "data-dependent", "'Meta' backend")):
-        return "it needs the values of a tensor, of which only the shape is known: fix or remove that part"
+        return (
+            "it needs the values of a tensor, of which only the shape is known: fix or remove that part, or run it for "
+            "real (--values)"
+        )
     if "device" in text:
         return "a tensor made outside of the module takes part: register it as a buffer or pass it as an input"
     return "check the shapes and data types of the inputs"

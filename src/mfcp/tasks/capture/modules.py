@@ -1,16 +1,18 @@
-"""A module's passes without its weights: the forward pass, or one training step, on the meta device."""
+"""A module's passes: the forward pass, or one training step, on the meta device without weights unless these count."""
 
 from __future__ import annotations
 
 import copy
 import logging
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, suppress
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.utils._pytree import tree_map_only
 
 from mfcp.errors import DataError, SettingsError
@@ -30,10 +32,7 @@ def without_weights(module: Any) -> torch.nn.Module:
     Raises:
         DataError: neither of the two, or a module that cannot be copied.
     """
-    if isinstance(module, torch.export.ExportedProgram):
-        module = module.module()
-    if not isinstance(module, torch.nn.Module):
-        raise DataError(f"expected a torch.nn.Module or an exported program, got {type(module).__name__}")
+    module = _module(module)
     twins: dict[int, Any] = {}
     for part in module.modules():
         # Plain attributes as well: tables of positions are often kept without being registered.
@@ -41,19 +40,32 @@ def without_weights(module: Any) -> torch.nn.Module:
         for tensor in held:
             if isinstance(tensor, torch.Tensor) and id(tensor) not in twins:
                 twins[id(tensor)] = _twin(tensor)
+    copied = _copied(module, twins)
+    for part in copied.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            _move(part)
+    return copied
+
+
+def _module(given: Any) -> torch.nn.Module:
+    if isinstance(given, torch.export.ExportedProgram):
+        given = given.module()
+    if not isinstance(given, torch.nn.Module):
+        raise DataError(f"expected a torch.nn.Module or an exported program, got {type(given).__name__}")
+    return given
+
+
+def _copied(module: torch.nn.Module, twins: dict[int, Any]) -> torch.nn.Module:
+    """A copy, with twins in place of what has one, by identity."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # copying an exported program calls what torch deprecates
-            copied = copy.deepcopy(module, twins)
+            return copy.deepcopy(module, twins)
     except Exception as error:
         raise DataError(
             f"{type(module).__name__} cannot be copied ({type(error).__name__}: {error}); build it anew in a function "
             "and capture what that returns"
         ) from error
-    for part in copied.modules():
-        if isinstance(part, torch.fx.GraphModule):
-            _move(part)
-    return copied
 
 
 def _move(program: torch.fx.GraphModule) -> None:
@@ -67,10 +79,52 @@ def _move(program: torch.fx.GraphModule) -> None:
 
 
 def _twin(tensor: torch.Tensor) -> torch.Tensor:
+    if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):  # the first pass gives it a shape
+        kind: Any = type(tensor)
+        return cast("torch.Tensor", kind(tensor.requires_grad, device=META, dtype=tensor.dtype))
     twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
     return twin
+
+
+def with_weights(module: Any, inputs: Any) -> tuple[torch.nn.Module, Any]:
+    """A copy of a module with its weights, and its inputs where it is: those on the meta device at random.
+
+    Raises:
+        DataError: a module that cannot be copied, or whose weights are on the meta device as well.
+    """
+    module = _module(module)
+    held = [*module.parameters(), *module.buffers()]
+    if any(tensor.is_meta for tensor in held):
+        raise DataError(f"{type(module).__name__} has its weights on the meta device; with values, it needs them")
+    device = held[0].device if held else torch.device("cpu")
+    return _copied(module, {}), tree_map_only(torch.Tensor, lambda tensor: _valued(tensor, device), inputs)
+
+
+@contextmanager
+def as_elsewhere() -> Iterator[None]:
+    """Passes with values draw the same numbers every time, and run none of the operators that only hosts have."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "TF32 acceleration on top of oneDNN"
+            )  # told of what the flags leave alone
+            with torch.random.fork_rng(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
+                torch.manual_seed(0)
+                yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _valued(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if not tensor.is_meta:
+        return tensor.to(device)
+    if tensor.is_floating_point() or tensor.is_complex():
+        return torch.randn(tensor.shape, dtype=tensor.dtype, device=device)
+    return torch.randint(0, 2, tensor.shape, device=device).to(tensor.dtype)  # rows that every table has
 
 
 def on_meta(inputs: Any) -> Any:
@@ -90,7 +144,7 @@ def first_pass(module: torch.nn.Module, inputs: Any, *, training: bool) -> None:
 
 
 def forward(module: torch.nn.Module, inputs: Any, recorder: Recorder) -> None:
-    """One pass in evaluation mode, without gradients; `module` and `inputs` are on the meta device."""
+    """One pass in evaluation mode, without gradients."""
     _set_mode(module, training=False)
     with torch.no_grad(), recorder:
         call(module, inputs)
@@ -118,7 +172,7 @@ def training_step(
     """Forward and backward pass in training mode, then one step of an optimizer whose state exists already.
 
     Args:
-        module, inputs: on the meta device; the module is used up.
+        module, inputs: on one device; the module is used up.
         recorder: gets the operators, by part.
         optimizer: one of `OPTIMIZERS`.
         loss: from the module's output to a scalar; by default the output's `loss` if it has one, as the models of

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -36,7 +37,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._counted: set[int] = set()
         # A freed storage's address is reused, so everything seen stays referenced until the end.
         self._alive: list[Any] = [module, inputs]
-        self._parameters = {_memory(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+        held = [*module.parameters(), *module.buffers()]
+        self._on_host = not any(tensor.is_meta for tensor in held)
+        self._parameters = {_memory(tensor) for tensor in held if not is_lazy(tensor)}
         self._repeated = {_memory(tensor) for tensor in _tensors(inputs)}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -45,8 +48,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **kwargs)
         # An in-place operator on a list of tensors returns nothing: what it writes is its first argument.
         outputs = [t for t in _tensors(args[0] if out is None and args else out) if t.numel()]
-        if self.part != "forward":  # optimizers count their steps on the host
-            outputs = [t for t in outputs if t.is_meta]
+        if self.part != "forward":  # optimizers count their steps on the host, or where all is on it, in scalars
+            outputs = [t for t in outputs if t.is_meta or (self._on_host and (t.ndim or self.part == "backward"))]
         if not outputs:
             return out
         inputs = _tensors((args, kwargs))

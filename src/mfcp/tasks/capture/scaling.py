@@ -59,11 +59,13 @@ def capture_scaled(
     *,
     optimizer: str | None = None,
     loss: Callable[[Any], torch.Tensor] | None = None,
+    values: bool = False,
 ) -> Captured:
     """`capture` for every batch size, where the module allows it: the first side of each input tensor is the batch.
 
     Args:
         module, example_inputs, graph_id, optimizer, loss: as of `capture`.
+        values: as of `capture`; what runs is that of one draw then, and holds for the batch given alone.
 
     Raises:
         DataError: the pass fails with the example inputs, too.
@@ -72,6 +74,10 @@ def capture_scaled(
         tensor.shape[0] for tensor in tree_leaves(example_inputs) if isinstance(tensor, torch.Tensor) and tensor.ndim
     }
     options: dict[str, Any] = {"optimizer": optimizer, "loss": loss}
+    if values:
+        nodes, edges = capture(module, example_inputs, graph_id, **options, values=True)
+        why = "its operators depend on values, here on one draw of inputs"
+        return _single(nodes, edges, sides.pop() if len(sides) == 1 else 1, why)
     if len(sides) != 1:
         nodes, edges = capture(module, example_inputs, graph_id, **options)
         return _single(

@@ -83,7 +83,55 @@ CLASSES: dict[str, tuple[str, ...]] = {
     ),
     "other": (),
 }
-"""Operators by class; what is in none of them is counted under `other`. The backward of an operator is in its class."""
+"""Operators by class; what is in none of them, nor like one, is counted under `other`. The backward of an operator is
+in its class."""
+
+# fmt: off
+_LIKE: dict[str, tuple[str, ...]] = {
+    "embedding": ("_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_dense"),
+    "index_put": (
+        "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "index_reduce",
+        "masked_scatter", "put", "select_scatter",
+    ),
+    "gather": ("take", "grid_sampler_2d", "grid_sampler_3d", "masked_select", "nonzero"),
+    "constant_pad_nd": (
+        "reflection_pad1d", "reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d",
+    ),
+    "upsample_nearest2d": ("upsample_nearest1d", "upsample_nearest3d", "_upsample_nearest_exact2d"),
+    "upsample_bilinear2d": ("upsample_linear1d", "upsample_trilinear3d", "_upsample_bilinear2d_aa"),
+    "pixel_shuffle": ("pixel_unshuffle", "channel_shuffle"),
+    "max_pool2d_with_indices": ("max_pool3d_with_indices", "fractional_max_pool2d", "adaptive_max_pool3d"),
+    "avg_pool2d": ("avg_pool1d", "avg_pool3d"),
+    "_adaptive_avg_pool2d": ("adaptive_avg_pool1d", "_adaptive_avg_pool3d"),
+    "cumsum": ("cumprod", "logcumsumexp", "cummax", "cummin"),
+    "argmax": ("argmin", "topk", "sort", "kthvalue", "median"),
+    "sum": ("nansum", "count_nonzero"),
+    "var": ("std",),
+    "linalg_vector_norm": ("norm",),
+    "_softmax": ("logsumexp",),
+    "batch_norm": ("_native_batch_norm_legit", "cudnn_batch_norm", "_batch_norm_with_update"),
+    "bmm": ("_cdist_forward", "cdist", "_euclidean_dist"),
+    "mm": ("mv", "addmv", "dot", "addr"),
+    "scaled_dot_product_attention": (
+        "_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_attention_math", "_flash_attention", "_efficient_attention",
+    ),
+    "mse_loss": ("smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss"),
+    "nll_loss_forward": ("nll_loss2d_forward", "nll_loss2d"),
+    "softplus": ("log_sigmoid", "log_sigmoid_forward"),
+    "exp": ("exp2", "expm1", "erf", "erfc", "erfinv"),
+    "log": ("log2", "log10", "log1p"),
+    "sin": ("tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh"),
+    "floor": ("ceil", "round", "trunc", "sign", "frac"),
+    "div": ("remainder", "fmod", "floor_divide"),
+    "ne": ("isnan", "isinf", "isfinite"),
+    "logical_and": ("logical_or", "logical_xor", "bitwise_or", "bitwise_xor"),
+    "rand": ("randn", "rand_like", "randn_like", "randint", "randperm", "uniform", "normal"),
+}
+# fmt: on
+"""Operators that are taken for a known one, which does about the same to as many bytes. A network over operators knows
+the classes' alone, so that these add nothing to what it has to learn."""
 
 CLASS_NAMES = tuple(CLASSES)
 _CLASS_OF = {operator: i for i, operators in enumerate(CLASSES.values()) for operator in operators}
@@ -92,6 +140,7 @@ OPERATORS = ("other", *sorted(_CLASS_OF))
 """Known operators; the first place is for all others."""
 _PLACE = {name: i for i, name in enumerate(OPERATORS)}
 _BACKWARD = re.compile(r"_backward(_data)?$")
+_KNOWN = {like: known for known, every in _LIKE.items() for like in every}
 HEAVY = np.array([name in {"convolution", "thin_convolution", "matmul", "batched_matmul"} for name in CLASS_NAMES])
 """Which classes are convolutions or matrix products."""
 # Products over at most 7 x 7 terms: depthwise and few-channel convolutions, which memory bounds.
@@ -114,7 +163,7 @@ def classify(operator: pd.Series[str], flops: Floats, numel: Floats) -> tuple[In
     """
     code, known = factorize(operator)
     count = np.bincount(code, minlength=len(known))
-    of_name = np.array([_CLASS_OF.get(_BACKWARD.sub("", str(name)), _OTHER) for name in known], np.int64)
+    of_name = np.array([_CLASS_OF.get(_plain(name), _OTHER) for name in known], np.int64)
     kind = of_name[code]
     is_thin = (kind == 0) & (flops <= 2 * _THIN_REDUCTION * numel)
     unknown = {str(name): int(c) for name, c, k in zip(known, count, of_name, strict=True) if k == _OTHER}
@@ -124,4 +173,10 @@ def classify(operator: pd.Series[str], flops: Floats, numel: Floats) -> tuple[In
 def identify(operator: pd.Series[str]) -> Ints:
     """(n,) position of each operator in `OPERATORS`; a backward pass counts as its operator, an unknown one as 0."""
     code, known = factorize(operator)
-    return np.array([_PLACE.get(_BACKWARD.sub("", str(name)), 0) for name in known], np.int64)[code]
+    return np.array([_PLACE.get(_plain(name), 0) for name in known], np.int64)[code]
+
+
+def _plain(name: object) -> str:
+    """The operator that a name is of, or is taken for."""
+    forward = _BACKWARD.sub("", str(name))
+    return _KNOWN.get(forward, forward)
