@@ -43,3 +43,23 @@ def test_shared_parameters_are_counted_once():
     linear = torch.nn.Linear(4, 4, bias=False, device="meta")
     nodes, _ = capture(torch.nn.Sequential(linear, linear), [torch.empty(1, 4, device="meta")], "g")
     assert list(nodes["param_count"]) == [16, 0]
+
+
+class Groups(torch.nn.Module):
+    """Every row times the matrix of its group; rows of a group follow one another."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, 16, 8))
+        self.register_buffer("ends", torch.tensor([4, 4, 12], dtype=torch.int32))
+
+    def forward(self, x):
+        return torch.nn.functional.grouped_mm(x, self.weight, offs=self.ends)
+
+
+def test_products_of_groups_count_as_the_rows_that_they_have_together():
+    x = torch.randn(12, 16, requires_grad=True)
+    step, _ = capture(Groups(), [x], "g", values=True, optimizer="sgd", loss=lambda output: output.square().sum())
+    products = step[step["op"] == "_grouped_mm"]
+    assert products["part"].value_counts().to_dict() == {"forward": 1, "backward": 2}
+    assert list(products["flops"]) == [2 * 12 * 16 * 8] * 3

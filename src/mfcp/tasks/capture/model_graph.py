@@ -151,4 +151,4 @@ def _advice(error: Exception) -> str:
         )
     if "device" in text:
         return "a tensor made outside of the module takes part: register it as a buffer or pass it as an input"
-    return "check the shapes and data types of the inputs"
+    return "check the shapes and data types of the inputs; if these are right, run it for real (--values)"

@@ -32,7 +32,17 @@ _ATEN = {
     "Cast": "_to_copy", "Pad": "constant_pad_nd", "Tile": "repeat", "GatherElements": "gather", "GatherND": "index",
     "ScatterND": "index_put", "Trilu": "triu", "Resize": "upsample_bilinear2d", "DepthToSpace": "pixel_shuffle",
     "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge", "Not": "logical_not",
-    "And": "logical_and", "ConstantOfShape": "full", "Range": "arange",
+    "And": "logical_and", "ConstantOfShape": "full", "Range": "arange", "Or": "logical_or", "Xor": "logical_xor",
+    "Erf": "erf", "Ceil": "ceil", "Round": "round", "Sign": "sign", "Mod": "remainder", "IsNaN": "isnan",
+    "IsInf": "isinf", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh",
+    "Selu": "elu", "Celu": "elu", "ThresholdedRelu": "threshold", "ReduceL1": "linalg_vector_norm",
+    "ReduceSumSquare": "linalg_vector_norm", "ReduceLogSumExp": "logsumexp", "ArgMin": "argmin", "TopK": "topk",
+    "CastLike": "_to_copy", "QuantizeLinear": "_to_copy", "DequantizeLinear": "_to_copy",
+    "DynamicQuantizeLinear": "_to_copy", "ScatterElements": "scatter", "OneHot": "scatter", "NonZero": "nonzero",
+    "Compress": "nonzero", "GridSample": "grid_sampler_2d", "SpaceToDepth": "pixel_unshuffle", "EyeLike": "eye",
+    "RandomNormalLike": "randn", "RandomUniformLike": "rand", "Bernoulli": "bernoulli", "ConvInteger": "convolution",
+    "QLinearConv": "convolution", "MatMulInteger": "mm", "QLinearMatMul": "mm", "LSTM": "mm", "GRU": "mm", "RNN": "mm",
+    "Einsum": "bmm", "Attention": "scaled_dot_product_attention", "MultiHeadAttention": "scaled_dot_product_attention",
 }
 # fmt: on
 
@@ -63,17 +73,37 @@ def count_flops(node: Any, shapes: Shapes, out: tuple[int, ...]) -> int:
         shapes: of its inputs.
         out: shape of its first output.
     """
-    first, second = (*shapes, None, None)[:2]
+    first, second, third = (*shapes, None, None, None)[:3]
+    if node.op_type in ("QLinearConv", "QLinearMatMul"):  # each with its scale and its zero
+        second = shapes[3]
     if first is None or second is None:
         return 0
     match node.op_type:
-        case "Conv":
+        case "Conv" | "ConvInteger" | "QLinearConv":
             return 2 * prod(out) * prod(second[1:])
         case "ConvTranspose":
             return 2 * prod(first) * prod(second[1:])
-        case "MatMul":
+        case "LSTM" | "GRU" | "RNN" if (
+            third is not None
+        ):  # at each step of each sequence, one by the input, one by the state
+            return 2 * first[0] * first[1] * (prod(second) + prod(third))
+        case "Attention" | "MultiHeadAttention":  # by keys, then by values
+            return 2 * second[-2] * (prod(first) + prod(out))
+        case "Einsum":
+            return _einsum_flops(node, first, second)
+        case "MatMul" | "MatMulInteger" | "QLinearMatMul":
             return 2 * prod(out) * first[-1]
         case "Gemm":
             is_transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
             return 2 * prod(out) * first[0 if is_transposed else 1]
     return 0
+
+
+def _einsum_flops(node: Any, first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    """A product and a sum for every value of all letters; 0 where some stand for several sides."""
+    equation = next((a.s.decode() for a in node.attribute if a.name == "equation"), "").replace(" ", "")
+    terms = equation.split("->")[0].split(",")
+    if "." in equation or [len(term) for term in terms] != [len(first), len(second)]:
+        return 0
+    sides = dict(zip("".join(terms), (*first, *second), strict=True))
+    return 2 * prod(sides.values())

@@ -67,7 +67,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node = len(self.nodes)
         args, kwargs, out = call
         formula = flop_registry.get(func.overloadpacket)
-        flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
+        if name == "_grouped_mm" and formula is None:
+            flops = _grouped_flops(args[0], args[1], outputs[0])
+        else:
+            flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
         read = params = 0
         once = self.part == "optimizer" or not any(_memory(tensor) in self._repeated for tensor in inputs)
         sources = set()
@@ -90,6 +93,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._writer[_memory(tensor)] = node
         if not once:
             self._repeated.update(map(_memory, outputs))
+
+
+def _grouped_flops(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> int:
+    """Of products of groups of rows, columns or terms, whose sizes are values: together they are as many as all."""
+    return 2 * out.numel() * a.shape[-1] if a.ndim > b.ndim else 2 * a.numel() * b.shape[-1]
 
 
 def _plain(name: str) -> str:
