@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from mfcp.matching.expected import expected_plans
 from mfcp.matching.normal import expected_maximum, expected_shortfall
-from mfcp.matching.problem import makespan
 from mfcp.platform.deciding.explaining import explain
 from mfcp.rules.base import Belief
 from mfcp.rules.expected_cost import ExpectedCost, moments_of
@@ -58,9 +58,9 @@ def cost(believed, plan, unit):
     return span / unit + PRICE * float(missing), span
 
 
-def unit_of(believed, plan):
-    point = moments_of(believed, 0.0).point()
-    return float(makespan(plan, point.T[0], point.zeta, None if point.backlog is None else point.backlog[0]))
+def unit_of(believed):
+    """Seconds of a makespan, as the rule that plans has them."""
+    return float(expected_plans(moments_of(believed, 0.0), price=PRICE).unit[0])
 
 
 def moved(plan, task, cluster):

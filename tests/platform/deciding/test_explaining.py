@@ -19,7 +19,7 @@ ZETA = SpeedUp(0.6, 2.0).table(4, 7)
 def test_a_move_changes_what_the_explanation_says(kind):
     believed = belief(spread=0.0 if kind == "certain" else 0.3, zeta=ZETA if kind == "parallel" else None)
     plan = planned(believed)
-    unit = unit_of(believed, plan)
+    unit = unit_of(believed)
     now, span = cost(believed, plan, unit)
     seen = 0
     for j, told in enumerate(explained(believed, plan)):
@@ -42,7 +42,7 @@ def test_a_move_changes_what_the_explanation_says(kind):
 def test_without_spread_the_cost_is_the_penalised_cost():
     believed = belief(spread=0.0)
     plan = planned(believed)
-    unit, problem = unit_of(believed, plan), believed.problem()
+    unit, problem = unit_of(believed), believed.problem()
     now = penalised_cost(plan[None], problem, price=PRICE, unit=unit)[0]
     for j, told in enumerate(explained(believed, plan)):
         for option in told.options:
@@ -104,3 +104,19 @@ def test_what_cannot_be_explained_is_refused():
         explained(believed, plan, tasks=["t9"])
     with pytest.raises(DataError, match=r"the plan has task 't0' on"):
         explained(believed, plan, online=[f"c{i}" for i in range(4) if i != plan[0]])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_move_pays_in_the_plan_of_the_rule_where_only_slow_clusters_are_reliable(seed):
+    """Then missing reliability is dear: in makespans of the plan that has enough, not in those of the plan made."""
+    believed = belief(clusters=4, tasks=3, seed=seed, gamma=0.97)
+    slow, rng = np.arange(4) >= 2, np.random.default_rng(seed)
+    T = believed.T * np.where(slow, 40.0, 1.0)[:, None]
+    A = np.where(slow[:, None], 0.99, rng.uniform(0.93, 0.975, believed.A.shape))
+    a_sd = np.where(slow[:, None], 0.01, rng.uniform(0.02, 0.15, A.shape))
+    believed = replace(believed, T=T, A=A, a_sd=a_sd, log_sd=0.1 + 0 * T, own_sd=0.1 + 0 * T)
+    plan = planned(believed)
+    for told in explained(believed, plan):
+        changes = [option.cost_change for option in told.options if option.cost_change is not None]
+        assert min(changes) >= -1e-9
+        assert min(changes) == pytest.approx(0, abs=1e-9)  # the chosen cluster's own

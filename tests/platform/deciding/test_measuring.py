@@ -82,11 +82,11 @@ def test_it_asks_waits_for_the_answers_and_decides_by_them(models: Models, store
 
 def test_it_waits_no_longer_than_agreed_and_decides_with_what_has_come(models: Models, store: Store) -> None:
     store.submit(new_tasks())
-    asked = match_round(store, models, settings(wait_s=0.4)).measuring
+    asked = match_round(store, models, settings(wait_s=60)).measuring
     assert asked > 1
     (one, *_) = store.measurements()["id"]
     assert store.answer(int(one), step_time_s=0.05)
-    assert match_round(store, models, settings(wait_s=0.4)).status == "measuring"
+    assert match_round(store, models, settings(wait_s=60)).status == "measuring"  # however busy the machine is
     time.sleep(0.4)
     report = match_round(store, models, settings(wait_s=0.4))
     assert (report.tasks, report.observed) == (5, 1)

@@ -26,7 +26,7 @@ def test_a_move_pays_just_beyond_its_factor_and_not_just_before(seed, backlog):
     """Re-evaluated from the beliefs with that one number changed; the plan and its unit stay."""
     believed = belief(seed=seed, gamma=0.95, backlog=backlog)
     plan = planned(believed)
-    unit = unit_of(believed, plan)
+    unit = unit_of(believed)
     now, _ = cost(believed, plan, unit)
     factors = needs = never = 0
     for j, told in enumerate(explained(believed, plan)):

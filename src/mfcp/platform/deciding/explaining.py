@@ -9,7 +9,7 @@ import numpy as np
 
 from mfcp.arrays import Ints
 from mfcp.errors import DataError, UnknownNameError
-from mfcp.matching.problem import makespan
+from mfcp.matching.planning import quick, solve_or_fall_back
 from mfcp.platform.deciding.what_if import Moves, RoundPrices, evaluate_moves, relaxed_prices
 from mfcp.release.decision import intervals
 from mfcp.rules.base import Belief
@@ -113,9 +113,9 @@ def explain(
 ) -> list[Explanation]:
     """Explain tasks of one round.
 
-    Costs are in units of this plan's makespan at mean times. The decision rule's unit, the makespan of the best plan
-    of the means, is nearly the same number and takes a solve. Intervals of reliability are normal ones, cut to [0, 1]:
-    the standard deviation is the root mean square error of a cluster's predictions, whether they say 0.7 or 0.99, and
+    Costs are in the decision rule's unit, the makespan of the best plan of the means that meets gamma; where only slow
+    clusters are reliable, it is many times this plan's. Intervals of reliability are normal ones, cut to [0, 1]: the
+    standard deviation is the root mean square error of a cluster's predictions, whether they say 0.7 or 0.99, and
     near 1 no Beta distribution may have that deviation. The rule takes a plan's reliability for normal as well.
 
     Args:
@@ -145,7 +145,7 @@ def explain(
         raise DataError(f"the plan has task '{task_id[j]}' on '{cluster_id[plan[j]]}', where it may not run now")
     moments = moments_of(possible, 0.0)
     point = moments.point()
-    unit = float(makespan(plan, point.T[0], point.zeta, None if point.backlog is None else point.backlog[0]))
+    unit = float(solve_or_fall_back(point, quick(point)).makespan[0])
     prices = relaxed_prices(point, price=price * unit, cluster_id=cluster_id)
     chosen = np.array([position[name] for name in (task_id if tasks is None else tasks)], np.int64)
     numbers = _numbers(belief, plan, chosen, evaluate_moves(moments, plan, chosen, price=price, unit=unit))
