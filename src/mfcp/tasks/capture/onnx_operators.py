@@ -75,7 +75,7 @@ def count_flops(node: Any, shapes: Shapes, out: tuple[int, ...]) -> int:
     """
     first, second, third = (*shapes, None, None, None)[:3]
     if node.op_type in ("QLinearConv", "QLinearMatMul"):  # each with its scale and its zero
-        second = shapes[3]
+        second = shapes[3] if len(shapes) > 3 else None
     if first is None or second is None:
         return 0
     match node.op_type:
@@ -83,11 +83,12 @@ def count_flops(node: Any, shapes: Shapes, out: tuple[int, ...]) -> int:
             return 2 * prod(out) * prod(second[1:])
         case "ConvTranspose":
             return 2 * prod(first) * prod(second[1:])
-        case "LSTM" | "GRU" | "RNN" if (
-            third is not None
-        ):  # at each step of each sequence, one by the input, one by the state
+        case "LSTM" | "GRU" | "RNN" if third is not None and len(first) > 1:
+            # For each step of each sequence: the input times one matrix, the state times another.
             return 2 * first[0] * first[1] * (prod(second) + prod(third))
-        case "Attention" | "MultiHeadAttention":  # by keys, then by values
+        case "Attention" if node.domain and len(first) == 3:  # ONNX Runtime's makes queries, keys and values itself
+            return 2 * prod(first) * second[-1] + 4 * first[1] * prod(out)
+        case "Attention" | "MultiHeadAttention" if len(second) > 1:  # by keys, then by values
             return 2 * second[-2] * (prod(first) + prod(out))
         case "Einsum":
             return _einsum_flops(node, first, second)
