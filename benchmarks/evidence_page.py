@@ -217,9 +217,7 @@ def page(numbers: Numbers) -> str:
         "`evidence/evidence.json` keeps what is shown.\n",
         f"Test families, settings and splits are beyond those of [the study](results.md): {counts}. An earlier draw "
         "of default and gavel, with the first two settings, was looked at before what relatives share was cut down to "
-        "what it proves to be worth; it is not among these. These rounds are older than "
-        "[decision 109](decisions/0109-what-is-charged-of-an-error-has-a-bound.md): the rule charged errors of time in "
-        "full.\n",
+        "what it proves to be worth; it is not among these.\n",
         "## Goals\n",
         _table(
             ["", *LOGS.values()],

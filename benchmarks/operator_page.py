@@ -126,9 +126,6 @@ def _opening(runs: Sequence[Runs]) -> str:
         need durations are told the method's predictions. The reference is `easy`, since a queue that blocks at its head
         is easily beaten. "True times" are the plans of least makespan by the truth that reach gamma: the best of a
         round, which need not be the best of a queue. Brackets are 95 % intervals by a bootstrap over settings.
-
-        These runs are older than [decision 109](decisions/0109-what-is-charged-of-an-error-has-a-bound.md): the rule of
-        mfcp_x charged errors of time in full.
     """
     title = "# Does learning for the matching help once clusters queue?"
     return "\n\n".join(
