@@ -152,7 +152,12 @@ class OfItsOwn(torch.nn.Module):
         (OfValues(), {}, r"graph 'g': OfValues cannot be captured.* at 'aten._local_scalar_dense.*needs the values"),
         (OfOutside(), {}, r"'aten.add.Tensor'.*register it as a buffer"),
         (OfItsOwn(), {}, r"'mfcp_test.double.default'.*shape rule with torch.library.register_fake"),
-        (torch.nn.Linear(5, 5), {}, r"'aten.addmm.default'.*check the shapes"),
+        (torch.nn.Linear(5, 5), {}, r"'aten.addmm.default'.*check the shapes.*run it for real \(--values\)$"),
+        (
+            torch.nn.Linear(5, 5),
+            {"values": True},
+            r"'aten.addmm.default'.*check the shapes and data types of the inputs$",
+        ),
         (OfNothing(), {"optimizer": "sgd"}, "no parameter to train"),
         (torch.nn.Linear(4, 4), {"optimizer": "sgd", "loss": lambda output: output}, r"backward pass failed .*scalar"),
         ("model", {}, "expected a torch.nn.Module or an exported program, got str"),

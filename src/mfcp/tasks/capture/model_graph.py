@@ -91,7 +91,7 @@ def capture(
         except SettingsError:
             raise
         except Exception as error:
-            raise _failure(graph_id, module, recorder, error) from error
+            raise _failure(graph_id, module, recorder, error, values) from error
         return recorder
 
     if values:
@@ -128,16 +128,16 @@ def as_tables(
     return node_table, edge_table
 
 
-def _failure(graph_id: str, module: object, recorder: Recorder, error: Exception) -> DataError:
+def _failure(graph_id: str, module: object, recorder: Recorder, error: Exception, values: bool) -> DataError:
     which = f"{recorder.part or 'optimizer'} pass failed after {len(recorder.nodes)} operators"
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return DataError(
         f"graph '{graph_id}': {type(module).__name__} cannot be captured, its {which} at '{recorder.current}' "
-        f"({type(error).__name__}: {reason}); {_advice(error)}"
+        f"({type(error).__name__}: {reason}); {_advice(error, values)}"
     )
 
 
-def _advice(error: Exception) -> str:
+def _advice(error: Exception, values: bool) -> str:
     """What to do about a pass that failed."""
     text = str(error)
     if isinstance(error, DataError):
@@ -151,4 +151,5 @@ def _advice(error: Exception) -> str:
         )
     if "device" in text:
         return "a tensor made outside of the module takes part: register it as a buffer or pass it as an input"
-    return "check the shapes and data types of the inputs; if these are right, run it for real (--values)"
+    shapes = "check the shapes and data types of the inputs"
+    return shapes if values else f"{shapes}; if these are right, run it for real (--values)"
