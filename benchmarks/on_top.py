@@ -58,7 +58,7 @@ SHARES = (0.33, 0.55, 0.75)
 Row = tuple[str, str]  # of which method, to which
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chosen(Setting):
     """A setting that trains on rounds chosen before.
 
