@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class Jobs:
         if n > 1 and (np.diff(self.submit) < 0).any():
             raise DataError("jobs: not in the order of their submission; sort them by it")
 
-    @property
+    @cached_property
     def duration(self) -> Floats:
         """(n,) seconds alone on the accelerators asked for, of speed 1."""
         return self.iterations * self.step

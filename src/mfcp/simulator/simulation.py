@@ -137,7 +137,7 @@ DEFAULTS = {"events": "plain", "rounds": "gavel", "decisions": "slots", "colocat
 
 
 def _check_fits(jobs: Jobs, cluster: Cluster, speed: Floats) -> None:
-    if jobs.gpus.max(initial=0) <= cluster.by_type.min() and (speed > 0).all():
+    if jobs.gpus.max(initial=0) <= cluster.by_type.min() and speed.min(initial=np.inf) > 0:
         return  # every job fits every type
     most = np.where(speed > 0, cluster.by_type, 0).max(axis=1, initial=0)
     for job in np.flatnonzero(jobs.gpus > most)[:1]:

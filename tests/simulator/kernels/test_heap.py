@@ -8,7 +8,9 @@ from kernel_calls import from_python
 from mfcp.simulator.kernels import heap
 from mfcp.simulator.kernels.books import BY_TIME, HEAPED, KEY, NONE, PLACE, RANK, ClockTerms, fresh_books, fresh_jobs
 
-put, take = map(from_python, (heap.put, heap.take))
+put, take, take_first, running, soonest = map(
+    from_python, (heap.put, heap.take, heap.take_first, heap.running, heap.soonest)
+)
 
 
 def fresh(n, preempts):
@@ -21,24 +23,32 @@ TERMS = ClockTerms(**dict.fromkeys(ClockTerms._fields, False) | {"rank": np.arra
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20), st.booleans()), max_size=60), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20), st.integers(0, 3), st.booleans()), max_size=60),
+    st.booleans(),
+)
 def test_the_first_is_always_the_least_and_every_job_knows_its_place(steps, preempts):
     books, held = fresh(10, preempts), {}
-    for job, time, leaves in steps:
-        if leaves:
+    for job, time, what, looks in steps:
+        if what == 0:
             take(books, job)
             held.pop(job, None)
+        elif what == 1 and held:
+            least = min(held.values())
+            assert held.pop(take_first(books)) == least
         else:
             put(books, TERMS, job, float(time))
             held[job] = time
-        running = books.lists[BY_TIME, : books.counts[HEAPED]]
-        assert sorted(running) == sorted(held)
-        assert books.lists[PLACE][running].tolist() == list(range(len(running)))
+        assert soonest(books) == min(held.values(), default=np.inf)
         assert all(books.lists[PLACE, job] == NONE for job in range(10) if job not in held)
-        if held:
-            assert books.times[: len(running)].tolist() == [held[job] for job in running]
-            assert books.times[0] == min(held.values())
-        if held and preempts:
-            bounds = books.bounds[:, : len(running)]
-            assert bounds[RANK].tolist() == TERMS.rank[running % 3].tolist()
-            assert bounds[KEY].tolist() == [np.inf if job % 4 == 0 else job for job in running]
+        if not looks:
+            continue  # or the place of a first that was taken would never be empty when the next step comes
+        assert running(books) == books.counts[HEAPED] == len(held)
+        listed = books.lists[BY_TIME, : len(held)]
+        assert sorted(listed) == sorted(held)
+        assert books.lists[PLACE][listed].tolist() == list(range(len(held)))
+        assert books.times[: len(held)].tolist() == [held[job] for job in listed]
+        if preempts:
+            bounds = books.bounds[:, : len(held)]
+            assert bounds[RANK].tolist() == TERMS.rank[listed % 3].tolist()
+            assert bounds[KEY].tolist() == [np.inf if job % 4 == 0 else job for job in listed]

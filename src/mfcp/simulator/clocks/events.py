@@ -40,7 +40,8 @@ def run_events(
         SettingsError: the policy gives keys that are no numbers, as of unknown durations.
     """
     keys = policy.keys(view)
-    terms, weight = _terms(semantics, policy, keys, placement), np.broadcast_to(np.float64(keys.weight), len(jobs.id))
+    terms, weight = _terms(semantics, policy, keys, placement), np.empty(len(jobs.id))
+    weight[:] = keys.weight
     books = _books(jobs, cluster, policy, view, keys.value, weight, speed, fails)
     policy.check_known(first := keys.before_start(view.expected))
     _check_promotes(jobs, keys)
@@ -108,7 +109,9 @@ def _ask(policy: Ordering, values: Callable[[Instant], Floats], books: Books, ac
     """Have the policy give values to the jobs that wait or run."""
     rows, now, left = books.jobs[active], float(books.clock[0]), np.empty(len(active))
     believed_of(books, active, left)
-    executed = rows["executed"] + np.where(rows["status"] == columns.RUNNING, now - rows["since"], 0.0)
+    executed = books.results[columns.EXECUTED, active] + np.where(
+        rows["status"] == columns.RUNNING, now - rows["since"], 0.0
+    )
     given = values(Instant(now, active, left, executed))
     policy.check_known(given)
     books.jobs["value"][active] = given
@@ -147,10 +150,11 @@ def _terms(semantics: EventTerms, policy: Ordering, keys: Keys, placement: str) 
 
 
 def _outcome(jobs: Jobs, cluster: Cluster, books: Books) -> Outcome:
-    rows, counts = books.jobs, books.counts
-    stops, own = rows["stops"].astype(np.int64), columns.results(rows)
+    counts = books.counts
+    columns.keep(books.jobs)
+    started, finished, executed, lost, stops = books.results
     return Outcome(
-        jobs, cluster, **own, held=own["executed"] * jobs.gpus, stops=stops,
+        jobs, cluster, started, finished, executed, executed * jobs.gpus, lost, stops.astype(np.int64),
         record=books.log[: counts[columns.LOGGED]],
         work={name: int(counts[getattr(columns, name.upper())]) for name in ("events", "heap_steps", "looks")},
     )  # fmt: skip

@@ -14,7 +14,6 @@ from mfcp.simulator.kernels.allocation import fit, total
 from mfcp.simulator.kernels.books import (
     BY_TIME,
     HEAP_STEPS,
-    HEAPED,
     LOOKS,
     NO,
     NONE,
@@ -26,6 +25,7 @@ from mfcp.simulator.kernels.books import (
     Books,
     ClockTerms,
 )
+from mfcp.simulator.kernels.heap import running
 from mfcp.simulator.kernels.progress import advance, believed, rounding, start
 
 
@@ -127,7 +127,7 @@ def _reserve(books: Books, free: int, need: int) -> tuple[float, int]:
 
     Running jobs lie in SOME as a heap by their believed end, `due`.
     """
-    size = books.counts[HEAPED]
+    size = running(books)
     books.counts[LOOKS] += size
     for k in range(size):
         job = books.lists[BY_TIME, k]

@@ -20,27 +20,29 @@ NO: Any = np.bool_(False)
 ANY, NOBODY, BACKFILL = 0, 1, 2  # which jobs may pass one that does not fit
 FIRST, BEST, FASTEST = 0, 1, 2  # which node of those with room
 
-RESULTS = ("started", "finished", "executed", "lost")  # beside each other, to be read at once
 JOB = np.dtype([
     ("submit", "f8"), ("duration", "f8"), ("overhead", "f8"), ("value", "f8"), ("weight", "f8"), ("more", "f8"),
     ("left", "f8"), ("since", "f8"), ("charge", "f8"), ("pace", "f8"), ("end", "f8"), ("key", "f8"), ("due", "f8"),
-    ("forgiven", "f8"), *((name, "f8") for name in RESULTS),
-    ("gpus", "i4"), ("kind", "i4"), ("level", "i4"), ("attempt", "i4"), ("status", "i4"), ("stops", "i4"),
+    ("forgiven", "f8"), ("gpus", "i4"), ("kind", "i4"), ("level", "i4"), ("attempt", "i4"), ("status", "i4"),
     ("cell", "i4"), ("mark", "i4"),
 ], align=True)  # fmt: skip
 """A job, in seconds and accelerators.
 
 `submit`, `duration` (at speed 1), `overhead` and `gpus` are true of it; `value` and `weight` make its key (see
 `mfcp.simulator.policies.base.Keys`); `more` is what the policy believes it needs beyond its true duration, NaN if it
-does not know. `left` of the present attempt at speed 1; `executed` on accelerators, charges included, of which
-`forgiven` before it was promoted last; `since` when progress was last added, or the job stopped; `charge` still to pass
-without progress; `pace` seconds for a second of progress; `end` of the attempt; `lost` accelerator-seconds of failed
-attempts; `key` as it was last computed; `due`, the believed end. `kind`: jobs of a kind ask for
-the same accelerators and run on the same types. `stops`, how often it was taken off; `cell`, the first of what it
-holds; `mark`, of the decision under way.
+does not know. `left` of the present attempt at speed 1; `forgiven`, the seconds executed before it was promoted last;
+`since` when progress was last added, or the job stopped; `charge` still to pass without progress; `pace` seconds for a
+second of progress; `end` of the attempt; `key` as it was last computed; `due`, the believed end. `kind`: jobs of a kind
+ask for the same accelerators and run on the same types. `cell`, the first of what it holds; `mark`, of the decision
+under way.
 """
 _KEPT = 32 << 20  # bytes; one that is larger goes back at once
 _kept: list[Any] = []  # of the last run: memory that was new to the process took a quarter of one
+RESULTS = FIRST_START, END, EXECUTED, LOST, STOPS = range(5)
+"""What comes of a job: seconds of its first start and of its end, NaN until then; seconds on accelerators, charges
+included; accelerator-seconds of failed attempts; how often it was taken off. Apart from what else is known of it, so
+that nobody goes through all of that to read them.
+"""
 NODE = np.dtype([("size", "i4"), ("type", "i4"), ("free", "i4"), ("open", "i4")], align=True)
 """Accelerators of a node: all, free now, and free or held by a job that has not kept its place yet in this decision."""
 KIND = np.dtype([
@@ -84,6 +86,7 @@ class Books(NamedTuple):
 
     Attributes:
         jobs: (n,) `JOB`; nodes: (L,) `NODE`; kinds: (k + 1,) `KIND`, the last of them empty; log: (capacity,) `ROW`.
+        results: (5, n) of `RESULTS`.
         speed: (n, K) by type of accelerator; 0 where a job does not run.
         fails: (n, attempts) seconds that are left when an attempt fails, at speed 1; negative where it succeeds.
         lists: (5, n): BY_TIME, the jobs that run, a heap; QUEUE, the jobs of each kind, whose order its user fixes;
@@ -101,6 +104,7 @@ class Books(NamedTuple):
     nodes: Any
     kinds: Any
     log: Any
+    results: Floats
     speed: Floats
     fails: Floats
     lists: Any
@@ -114,9 +118,10 @@ class Books(NamedTuple):
 
 BY_TIME, QUEUE, SOME, OTHERS, PLACE, LISTS = range(6)
 RANK, KEY = range(2)
-HEAPED, ARRIVED, FREE_CELL, LISTED, QUEUED, LOGGED, EVENTS, HEAP_STEPS, LOOKS, COUNTS = range(10)
+HEAPED, ARRIVED, FREE_CELL, LISTED, QUEUED, LOGGED, EVENTS, HEAP_STEPS, LOOKS, GAP, COUNTS = range(11)
 """Places of `counts`: jobs that run, that have arrived; the first unused cell; jobs of a list that is kept, that wait;
-rows of the log; and how much was done: events, steps in heaps, jobs that decisions looked at."""
+rows of the log; how much was done: events, steps in heaps, jobs that decisions looked at; and whether the first place
+of BY_TIME is empty."""
 
 _NUMBERS: Any = np.arange(11)
 SUBMITTED, STARTED, STOPPED, MOVED, RESIZED, DEMOTED, FAILED, FINISHED, GIVEN_UP, DECLINED, PROMOTED = _NUMBERS
@@ -135,30 +140,28 @@ def fresh_jobs(
     with suppress(IndexError):
         rows = _kept.pop()
     rows = rows[: len(submit)] if len(rows) >= len(submit) else np.empty(len(submit), JOB)
-    _enter(rows, np.array([submit, duration, overhead, gpus, value, weight, expected]))
+    given = (submit, duration, overhead, gpus, value, weight, expected)
+    _enter(rows, *(np.ascontiguousarray(each, float) for each in given))
     return rows
 
 
 # Job by job: NumPy goes through all of them for each field, which took a sixth of a run.
 @uncounted
-def _enter(rows: Any, given: Floats) -> None:
-    """Fill in every field; (7, n) what `fresh_jobs` was given."""
+def _enter(rows, submit, duration, overhead, gpus, value, weight, expected):  # type: ignore[no-untyped-def]
+    """Fill in every field; what `fresh_jobs` was given."""
     for job in range(len(rows)):
         row = rows[job]
-        row.submit, row.duration, row.overhead, row.gpus = given[0, job], given[1, job], given[2, job], given[3, job]
-        row.value, row.weight, row.more = given[4, job], given[5, job], given[6, job] - given[1, job]
-        row.left, row.since, row.charge, row.pace, row.end, row.key = given[1, job], 0.0, 0.0, 0.0, np.nan, 0.0
-        row.due, row.forgiven, row.executed, row.lost, row.started, row.finished = 0.0, 0.0, 0.0, 0.0, np.nan, np.nan
-        row.kind, row.level, row.attempt, row.status, row.stops, row.cell, row.mark = 0, 0, 0, 0, 0, NONE, 0
+        row.submit, row.duration, row.overhead, row.gpus = submit[job], duration[job], overhead[job], gpus[job]
+        row.value, row.weight, row.more = value[job], weight[job], expected[job] - duration[job]
+        row.left, row.since, row.charge, row.pace, row.end, row.key = duration[job], 0.0, 0.0, 0.0, np.nan, 0.0
+        row.due, row.forgiven, row.kind, row.level, row.attempt, row.status = 0.0, 0.0, 0, 0, 0, 0
+        row.cell, row.mark = NONE, 0
 
 
-def results(jobs: Any) -> dict[str, Floats]:
-    """(n,) each of `RESULTS`, of jobs that are not used any more: their memory is kept for those of the next run."""
-    numbers, first = jobs.view(np.float64).reshape(len(jobs), JOB.itemsize // 8), (JOB.names or ()).index(RESULTS[0])
-    block = numbers[:, first : first + len(RESULTS)].copy()
+def keep(jobs: Any) -> None:
+    """Jobs are not used any more: their memory is for those of the next run."""
     if jobs.nbytes <= _KEPT and not _kept:
         _kept.append(jobs)
-    return {name: block[:, k] for k, name in enumerate(RESULTS)}
 
 
 def fresh_books(
@@ -191,10 +194,10 @@ def fresh_books(
     kinds["need"][:-1] = jobs["gpus"][one]
     cells = np.full((2 * int(sizes.sum()) + 1, 3), NONE, np.int32)  # twice as many are in use while jobs move
     cells[:-1, 2] = np.arange(1, len(cells))
-    lists = np.zeros((LISTS, n), np.int32)
-    lists[PLACE] = NONE
+    lists, results = np.zeros((LISTS, n), np.int32), np.empty((len(RESULTS), n))
+    lists[PLACE], results[:EXECUTED], results[EXECUTED:] = NONE, np.nan, 0.0
     return Books(
-        jobs, nodes, kinds, np.empty(rows, ROW), speed, fails, lists, np.empty(0), np.zeros(n),
+        jobs, nodes, kinds, np.empty(rows, ROW), results, speed, fails, lists, np.empty(0), np.empty(n),
         np.zeros((2, n * preempts)), cells, np.zeros(1), np.zeros(COUNTS, np.int64),
     )  # fmt: skip
 

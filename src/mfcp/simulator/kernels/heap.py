@@ -1,6 +1,8 @@
 # mypy: allow-untyped-decorators
 """Running jobs by the time at which something happens to them: an indexed binary heap with its times beside it.
 
+The place of a first that is removed stays empty for the next that is added: mostly one ends where another starts.
+
 Where jobs give way to others, bounds on rank and key lie there as well: who might come after a waiting job is found
 without looking at each.
 """
@@ -12,6 +14,7 @@ import numpy as np
 from mfcp.compiling import inlined
 from mfcp.simulator.kernels.books import (
     BY_TIME,
+    GAP,
     HEAP_STEPS,
     HEAPED,
     KEY,
@@ -28,8 +31,11 @@ def put(books: Books, terms: ClockTerms, job: int, time: float) -> None:
     """Add a job to which something happens at this time, or move it to where that belongs."""
     place = books.lists[PLACE, job]
     if place == NONE:
-        place = books.counts[HEAPED]
-        books.counts[HEAPED] += 1
+        if books.counts[GAP]:
+            books.counts[GAP], place = 0, 0
+        else:
+            place = books.counts[HEAPED]
+            books.counts[HEAPED] += 1
         books.lists[BY_TIME, place] = job
     _settle(books, place, time, terms.rank[books.jobs[job].level], key_bound(books, job))
 
@@ -42,12 +48,47 @@ def key_bound(books: Books, job: int) -> float:
 
 
 @inlined
+def soonest(books: Books) -> float:
+    """When something happens next; infinite where no job runs."""
+    size, times = books.counts[HEAPED], books.times
+    if not books.counts[GAP]:
+        return float(times[0]) if size > 0 else np.inf
+    first = times[1] if size > 1 else np.inf
+    return float(min(first, times[2]) if size > 2 else first)
+
+
+@inlined
+def take_first(books: Books) -> int:
+    """Remove the job to which something happens next."""
+    running(books)
+    job: int = books.lists[BY_TIME, 0]
+    books.lists[PLACE, job] = NONE
+    books.counts[GAP] = 1
+    books.times[0] = -np.inf
+    return job
+
+
+@inlined
+def running(books: Books) -> int:
+    """How many jobs run: so many are in BY_TIME, with no empty place before them."""
+    if books.counts[GAP]:
+        books.counts[GAP] = 0
+        _fill(books, np.int64(0))
+    return int(books.counts[HEAPED])
+
+
+@inlined
 def take(books: Books, job: int) -> None:
     """Remove a job that may be there."""
     place = np.int64(books.lists[PLACE, job])
-    if place == NONE:
-        return
-    books.lists[PLACE, job] = NONE
+    if place != NONE:
+        books.lists[PLACE, job] = NONE
+        _fill(books, place)
+
+
+@inlined
+def _fill(books: Books, place: int) -> None:
+    """Put the last job where one has been removed."""
     books.counts[HEAPED] -= 1
     last = books.counts[HEAPED]
     if place < last:

@@ -16,12 +16,16 @@ from mfcp.simulator.kernels.books import (
     BY_TIME,
     DEMOTED,
     DONE,
+    END,
     EVENTS,
+    EXECUTED,
     FAILED,
     FINISHED,
+    FIRST_START,
     GIVEN_UP,
     HEAPED,
     LOGGED,
+    LOST,
     MOVED,
     NO,
     NONE,
@@ -30,13 +34,14 @@ from mfcp.simulator.kernels.books import (
     RUNNING,
     STARTED,
     STOPPED,
+    STOPS,
     SUBMITTED,
     WAITING,
     YES,
     Books,
     ClockTerms,
 )
-from mfcp.simulator.kernels.heap import put, take
+from mfcp.simulator.kernels.heap import put, running, soonest, take, take_first
 
 FINISHED_ALL, LOG_FULL, ASKS = -1, -2, -3
 GRID = 2.0**20  # of a second
@@ -57,12 +62,10 @@ def advance(books: Books, terms: ClockTerms, wake: float) -> int:
     """
     jobs, counts = books.jobs, books.counts
     if terms.charges_every_event:  # for the last event, and jobs that have started at it
-        for position in range(counts[HEAPED]):
+        for position in range(running(books)):
             row = jobs[books.lists[BY_TIME, position]]
             row.charge = row.overhead
-    now = np.inf
-    if counts[HEAPED] > 0:
-        now = books.times[0]
+    now = soonest(books)
     if counts[ARRIVED] < len(jobs):
         now = min(now, jobs[counts[ARRIVED]].submit)
     now = min(now, wake)
@@ -78,9 +81,8 @@ def advance(books: Books, terms: ClockTerms, wake: float) -> int:
     books.clock[0] = now
     counts[EVENTS] += 1
     new = 0
-    while counts[HEAPED] > 0 and books.times[0] <= now + slack:
-        job = books.lists[BY_TIME, 0]
-        take(books, job)
+    while soonest(books) <= now + slack:
+        job = take_first(books)
         if jobs[job].end <= now + slack:
             if _end(books, job):
                 books.lists[OTHERS, new] = job
@@ -90,7 +92,7 @@ def advance(books: Books, terms: ClockTerms, wake: float) -> int:
             _demote(books, terms, job, YES)
             put(books, terms, job, plan(books, terms, job))
     if terms.charges_every_event:
-        for position in range(counts[HEAPED]):
+        for position in range(running(books)):
             add_progress(books, books.lists[BY_TIME, position])
             _demote(books, terms, books.lists[BY_TIME, position], NO)
     while counts[ARRIVED] < arriving:
@@ -126,7 +128,7 @@ def write(books: Books, job: int, event: int) -> None:
 def add_progress(books: Books, job: int) -> None:
     """What a running job has done since it was last looked at."""
     row, elapsed = books.jobs[job], books.clock[0] - books.jobs[job].since
-    row.executed += elapsed
+    books.results[EXECUTED, job] += elapsed
     row.left -= max(elapsed - row.charge, 0.0) / row.pace
     row.charge = max(row.charge - elapsed, 0.0)
     row.since = books.clock[0]
@@ -177,7 +179,8 @@ def _demote(books: Books, terms: ClockTerms, job: int, forced: bool) -> None:
         forced: it was planned that the job leaves its level now, even if rounding left the service just short.
     """
     row, level = books.jobs[job], books.jobs[job].level
-    while level < len(terms.limits) and (forced or (row.executed - row.forgiven) * row.gpus >= terms.limits[level]):
+    attained = (books.results[EXECUTED, job] - row.forgiven) * row.gpus
+    while level < len(terms.limits) and (forced or attained >= terms.limits[level]):
         level += 1
         forced = False
     if level > row.level:
@@ -190,21 +193,21 @@ def _demote(books: Books, terms: ClockTerms, job: int, forced: bool) -> None:
 def _end(books: Books, job: int) -> bool:
     """The end of an attempt: the job is done, given up, or waits for the next; whether it waits."""
     row = books.jobs[job]
-    row.executed += books.clock[0] - row.since
+    books.results[EXECUTED, job] += books.clock[0] - row.since
     row.since = books.clock[0]
     attempt, attempts = row.attempt, books.fails.shape[1]
     if attempt >= attempts or books.fails[job, attempt] < 0:
         write(books, job, FINISHED)
         release(books, job)
         row.status = DONE
-        row.finished = books.clock[0]
+        books.results[END, job] = books.clock[0]
         row.left = 0.0
         return False
     last = attempt + 1 >= attempts
     write(books, job, GIVEN_UP if last else FAILED)
     release(books, job)
     row.attempt = attempt + 1
-    row.lost = row.executed * row.gpus  # all attempts so far have failed
+    books.results[LOST, job] = books.results[EXECUTED, job] * row.gpus  # all attempts so far have failed
     row.left = row.duration
     if last:
         row.status = DONE
@@ -237,9 +240,10 @@ def _run(books: Books, terms: ClockTerms, job: int) -> None:
         cell = books.cells[cell, 2]
     row.pace = 1.0 / slowest
     row.since = books.clock[0]
-    row.charge = 0.0 if np.isnan(row.started) and terms.first_is_free else row.overhead
-    if np.isnan(row.started):
-        row.started = books.clock[0]
+    first = np.isnan(books.results[FIRST_START, job])
+    row.charge = 0.0 if first and terms.first_is_free else row.overhead
+    if first:
+        books.results[FIRST_START, job] = books.clock[0]
     row.status = RUNNING
     put(books, terms, job, plan(books, terms, job))
 
@@ -252,7 +256,7 @@ def stop(books: Books, job: int) -> None:
     take(books, job)
     write(books, job, STOPPED)
     row.status = WAITING
-    row.stops += 1
+    books.results[STOPS, job] += 1
 
 
 @inlined
@@ -269,5 +273,5 @@ def plan(books: Books, terms: ClockTerms, job: int) -> float:
         seconds = terms.limits[row.level] / row.gpus
         if terms.whole_limits:
             seconds = np.ceil(seconds)
-        return float(min(row.end, max((seconds - (row.executed - row.forgiven)) + now, now)))
+        return float(min(row.end, max((seconds - (books.results[EXECUTED, job] - row.forgiven)) + now, now)))
     return float(row.end)

@@ -15,7 +15,6 @@ from mfcp.simulator.kernels.allocation import NO_ROOM, OPEN, fit, open_up, relea
 from mfcp.simulator.kernels.books import (
     BY_TIME,
     HEAP_STEPS,
-    HEAPED,
     KEY,
     LOOKS,
     NO,
@@ -31,7 +30,7 @@ from mfcp.simulator.kernels.books import (
     Books,
     ClockTerms,
 )
-from mfcp.simulator.kernels.heap import key_bound
+from mfcp.simulator.kernels.heap import key_bound, running
 from mfcp.simulator.kernels.progress import ASKS, GRID, advance, before, move, set_key, start, stop
 
 
@@ -84,7 +83,7 @@ def run(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
 @uncounted
 def reorder(books: Books, terms: ClockTerms) -> None:
     """Make the heaps anew after values have changed."""
-    for position in range(books.counts[HEAPED]):
+    for position in range(running(books)):
         set_key(books, books.lists[BY_TIME, position])
         if terms.preempts:
             books.bounds[KEY, position] = key_bound(books, books.lists[BY_TIME, position])
@@ -212,8 +211,9 @@ def _open_later(books: Books, terms: ClockTerms, head: int) -> tuple[int, int]:
     for node in range(len(books.nodes)):
         books.nodes[node].open = books.nodes[node].free
     later, held, rank, key = 0, 0, terms.rank[books.jobs[head].level], books.jobs[head].key - 2.0 / GRID
-    books.counts[LOOKS] += books.counts[HEAPED]
-    for position in range(books.counts[HEAPED]):
+    size = running(books)
+    books.counts[LOOKS] += size
+    for position in range(size):
         own = books.bounds[RANK, position]
         if own < rank or (own == rank and books.bounds[KEY, position] < key):
             continue  # it was before the waiting job when its key was last computed, and keys fall while jobs run

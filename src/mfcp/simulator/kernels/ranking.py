@@ -14,7 +14,7 @@ from mfcp.simulator.kernels.books import (
     ARRIVED,
     BY_TIME,
     DONE,
-    HEAPED,
+    EXECUTED,
     LISTED,
     LOOKS,
     NO,
@@ -30,7 +30,7 @@ from mfcp.simulator.kernels.books import (
     Books,
     ClockTerms,
 )
-from mfcp.simulator.kernels.heap import put
+from mfcp.simulator.kernels.heap import put, running
 from mfcp.simulator.kernels.progress import (
     ASKS,
     advance,
@@ -93,7 +93,7 @@ def _next_promotion(books: Books, terms: ClockTerms) -> float:
 def _promotion(books: Books, terms: ClockTerms, job: int) -> float:
     """When a job is to be promoted; infinite if it runs, or has not run since the last time."""
     row = books.jobs[job]
-    ran = row.executed - row.forgiven
+    ran = books.results[EXECUTED, job] - row.forgiven
     return float(row.since + terms.promote * ran if row.status == WAITING and ran > 0 else np.inf)
 
 
@@ -104,7 +104,7 @@ def _promote(books: Books, terms: ClockTerms) -> None:
         job = books.lists[SOME, position]
         if _promotion(books, terms, job) <= books.clock[0] + rounding(books.clock[0]):
             row = books.jobs[job]
-            row.forgiven, row.level = row.executed, np.int32(0)
+            row.forgiven, row.level = books.results[EXECUTED, job], np.int32(0)
             write(books, job, PROMOTED)
 
 
@@ -150,7 +150,7 @@ def _rank(books: Books, terms: ClockTerms) -> None:
 def _choose(books: Books, terms: ClockTerms) -> None:
     """Place all jobs again, in order; `mark` says which are to run."""
     jobs, room, starting = books.jobs, total(books), 0
-    for position in range(books.counts[HEAPED]):
+    for position in range(running(books)):
         room += jobs[books.lists[BY_TIME, position]].gpus
     for node in range(len(books.nodes)):
         books.nodes[node].open = books.nodes[node].size

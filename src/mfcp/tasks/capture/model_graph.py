@@ -29,7 +29,7 @@ import torch
 from mfcp.errors import DataError, SettingsError
 from mfcp.tasks.capture.modules import (
     META,
-    as_elsewhere,
+    as_on_accelerators,
     first_pass,
     forward,
     on_meta,
@@ -95,7 +95,7 @@ def capture(
         return recorder
 
     if values:
-        with as_elsewhere():
+        with as_on_accelerators():
             recorder = run(*with_weights(module, example_inputs), nullcontext())
     else:
         recorder = _on_meta(run, module, on_meta(example_inputs), training=optimizer is not None)

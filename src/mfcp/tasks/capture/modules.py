@@ -103,15 +103,14 @@ def with_weights(module: Any, inputs: Any) -> tuple[torch.nn.Module, Any]:
 
 
 @contextmanager
-def as_elsewhere() -> Iterator[None]:
+def as_on_accelerators() -> Iterator[None]:
     """Passes with values draw the same numbers every time, and run none of the operators that only hosts have."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "TF32 acceleration on top of oneDNN"
-            )  # told of what the flags leave alone
+            # The flags below warn of a setting that they do not change.
+            warnings.filterwarnings("ignore", "TF32 acceleration on top of oneDNN")
             with torch.random.fork_rng(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
                 torch.manual_seed(0)
                 yield

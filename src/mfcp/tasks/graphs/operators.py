@@ -115,7 +115,8 @@ _LIKE: dict[str, tuple[str, ...]] = {
     "scaled_dot_product_attention": (
         "_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu",
         "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
-        "_scaled_dot_product_attention_math", "_flash_attention", "_efficient_attention",
+        "_scaled_dot_product_attention_math", "_flash_attention_forward", "_flash_attention",
+        "_efficient_attention_forward", "_efficient_attention",
     ),
     "mse_loss": ("smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss"),
     "nll_loss_forward": ("nll_loss2d_forward", "nll_loss2d"),
@@ -130,8 +131,8 @@ _LIKE: dict[str, tuple[str, ...]] = {
     "rand": ("randn", "rand_like", "randn_like", "randint", "randperm", "uniform", "normal"),
 }
 # fmt: on
-"""Operators that are taken for a known one, which does about the same to as many bytes. A network over operators knows
-the classes' alone, so that these add nothing to what it has to learn."""
+"""Known operator → others that are taken for it, because they do about the same to as many bytes. Networks over
+operators embed the known ones only, so that these add nothing to what they have to learn."""
 
 CLASS_NAMES = tuple(CLASSES)
 _CLASS_OF = {operator: i for i, operators in enumerate(CLASSES.values()) for operator in operators}
