@@ -5,7 +5,7 @@
 
 VENV := .venv
 MLFLOW_PORT ?= 5000
-CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3.13 python3 python)
+CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
 
 # DVC starts stages as `python -m mfcp.stages.…`: that must be the environment's Python.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -24,21 +24,26 @@ export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fuzz faults lint bench paper docs ui flow schedule platform lock
+.PHONY: help setup is-a-repository run test check fuzz faults lint bench paper docs ui flow schedule platform lock
 .DELETE_ON_ERROR:
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
+# An archive of the sources unpacks without one; told before minutes of set-up, not by DVC after them.
+is-a-repository:
+	@[ -e .git ] || why=$$(git rev-parse --git-dir 2>&1) || { \
+	  echo "make: DVC and the tests need a git repository: $$why. In an unpacked archive: git init -q && git add -A" >&2; exit 1; }
+
 setup: $(VENV)/.ready ## make .venv from requirements.lock (the other commands do it when needed)
 
-run: $(VENV)/.ready ## run the pipeline on the default data and print the comparison of methods
+run: is-a-repository $(VENV)/.ready ## run the pipeline on the default data and print the comparison of methods
 	@dvc repro
 	@mfcp table data/reports/metrics.json
 	@echo "The whole comparison, for a browser: data/reports/report.html"
 
 # A third worker: tests wait for servers and disks for a third of their time.
-test: lint ## lint, types, and all tests; prints the 25 slowest
+test: is-a-repository lint ## lint, types, and all tests; prints the 25 slowest
 	@python -m pytest -n 3 --dist loadgroup --durations 25
 
 check: lint ## lint, types, and the fast tests of what has changed since the last commit (SINCE=REVISION: since that)

@@ -186,6 +186,17 @@ def test_an_unsuitable_python_is_named_with_the_remedy(tmp_path: Path) -> None:
     assert "needs Python 3.11 or newer; tried: false. Give one: make PYTHON=" in done.stderr
 
 
+def test_an_unpacked_archive_is_told_what_it_lacks_before_anything_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    outside = os.environ | {"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    for command in ("run", "test"):
+        done = subprocess.run(["make", command], cwd=tmp_path, env=outside, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "need a git repository: fatal: not a git repository" in done.stderr
+        assert "In an unpacked archive: git init -q && git add -A" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
 def test_an_interrupted_set_up_starts_over(tmp_path: Path) -> None:
     """With nothing to install: the leftover of the first try must be gone, and the second must end."""
     for name in ("requirements.lock", "torch.lock"):

@@ -39,7 +39,7 @@ from crashes.states import contents, copied, hidden, key, results
 
 PATIENCE_S = 60
 HEAVY = (
-    "great_expectations", "lightgbm", "matplotlib.pyplot", "mfcp.matching", "mfcp.release.fitting", "mlflow", "pandas",
+    "great_expectations", "matplotlib.pyplot", "mfcp.matching", "mfcp.release.fitting", "mlflow", "pandas",
     "pyarrow.parquet", "scipy.stats", "sklearn.ensemble", "torch", "torch_geometric",
 )  # fmt: skip
 

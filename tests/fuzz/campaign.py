@@ -31,7 +31,7 @@ from fuzz.borders import Border, borders
 from mfcp.errors import MfcpError
 
 HERE = Path(__file__).parent
-CPU_S, WALL_S, MEMORY = 5.0, 60.0, 1 << 30
+CPU_S, WALL_S, MEMORY, ROOM = 5.0, 60.0, 1 << 30, 6 << 30
 
 
 @dataclass
@@ -142,7 +142,10 @@ def _done(
 
 def _part(pipe: Any, border: Border, part: tuple[str, int, int], scratch: Path, seed: int, found: Path | None) -> None:
     name, first, count = part
-    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    most = (
+        ROOM + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    )  # beside the parent's own
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 -- for the life of the process
     warnings.simplefilter("ignore")
     tally = Tally()

@@ -45,7 +45,7 @@ def named(make):
 
 if sys.argv[1:]:
     enter = columns._enter
-    columns._enter = lambda rows, *given: enter(by_name(rows), *given)
+    columns._enter = lambda rows, given: enter(by_name(rows), given)
     events.fresh_books, events.longer_log = map(named, (events.fresh_books, events.longer_log))
 import_policies()
 told = {}

@@ -23,7 +23,7 @@ def test_every_field_of_a_fresh_job_is_set_whatever_was_there(monkeypatch):
 
 
 def test_jobs_are_entered_whatever_arrays_they_come_in():
-    given = np.asfortranarray(np.arange(3.0)[None].repeat(7, 0))  # strided
+    given = np.arange(3.0)[None].repeat(7, 0).T.copy().T  # strided
     given.flags.writeable = False
     told = fresh_jobs(*given[:3], np.arange(3), *given[4:])
     for name in ("submit", "more", "gpus", "value"):
