@@ -1,11 +1,14 @@
 """Modules without weights: the module stays as it is, and its tensors come along."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from modules_by_hand import Residual
 
 from mfcp.errors import DataError
 from mfcp.tasks.capture.model_graph import capture
+from mfcp.tasks.capture.modules import default_loss
 
 
 def test_the_module_is_left_as_it_is():
@@ -140,3 +143,29 @@ def test_parameters_get_their_shapes_from_the_first_pass():
     assert model[0].has_uninitialized_params()  # the module is left as it is
     with pytest.raises(DataError, match=r"LazyConv2d cannot be captured.*check the shapes"):
         capture(torch.nn.LazyConv2d(2, 3), [torch.empty(3, 4)], "g")
+
+
+VALUES = torch.tensor([3.0, -4.0], requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("output", "loss"),
+    [
+        (VALUES, -1.0),
+        ((VALUES, {"more": 2 * VALUES}, VALUES.detach()), -3.0),
+        (SimpleNamespace(loss=VALUES[0], logits=VALUES), 3.0),
+        ({"loss": VALUES[0], "logits": VALUES}, 3.0),
+        ({"loss": None, "logits": VALUES}, -1.0),
+        ({"loss_of_boxes": VALUES[0], "loss_of_classes": 2 * VALUES[0]}, 9.0),
+        (torch.complex(VALUES, torch.zeros(2)), 7.0),
+    ],
+)
+def test_the_loss_of_an_output_is_its_own_or_a_sum(output, loss):
+    told = default_loss(output)
+    assert told.item() == loss
+    told.backward()
+
+
+def test_an_output_that_needs_no_gradient_is_told():
+    with pytest.raises(DataError, match="give a loss"):
+        default_loss({"loss": 1.0, "classes": torch.arange(3)})

@@ -201,12 +201,13 @@ def _set_mode(module: torch.nn.Module, *, training: bool) -> None:
 
 
 def default_loss(output: Any) -> torch.Tensor:
-    """The output's own `loss` if there is one, else the sum of every tensor in it that needs a gradient.
+    """The output's own `loss`, as attribute or key, if there is one, else the sum of every tensor in it that needs a
+    gradient; of complex ones, of their magnitudes.
 
     Raises:
         DataError: nothing in it needs a gradient.
     """
-    given = getattr(output, "loss", None)
+    given = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(given, torch.Tensor):
         return given
     found: list[torch.Tensor] = []
@@ -215,7 +216,8 @@ def default_loss(output: Any) -> torch.Tensor:
         raise DataError(
             "its output needs no gradient: no parameter takes part, or the output is no tensor; give a loss"
         )
-    return torch.stack([tensor.sum() for tensor in found]).sum() if len(found) > 1 else found[0].sum()
+    sums = [(tensor.abs() if tensor.is_complex() else tensor).sum() for tensor in found]
+    return torch.stack(sums).sum() if len(sums) > 1 else sums[0]
 
 
 def _optimizer(module: torch.nn.Module, name: str) -> torch.optim.Optimizer:
