@@ -46,7 +46,7 @@ run: is-a-repository $(VENV)/.ready ## run the pipeline on the default data and 
 test: is-a-repository lint ## lint, types, and all tests; prints the 25 slowest
 	@python -m pytest -n 3 --dist loadgroup --durations 25
 
-check: lint ## lint, types, and the fast tests of what has changed since the last commit (SINCE=REVISION: since that)
+check: is-a-repository lint ## lint, types, and the fast tests of what has changed since the last commit (SINCE=REVISION: since that)
 	@python -m pytest -n 2 --dist loadgroup -m "not slow and not long" $$(python tests/affected.py $(SINCE))
 
 fuzz: $(VENV)/.ready ## 100,000 changed inputs against every reader, with limits on time and memory; some ten minutes
@@ -83,10 +83,10 @@ ui: $(VENV)/.ready ## MLflow's pages over mlruns/, on this machine only
 	@python -c "from mfcp.tracking import methods_page; print('http://127.0.0.1:$(MLFLOW_PORT)' + methods_page('mfcp'))"
 	@MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db --host 127.0.0.1 --port $(MLFLOW_PORT) --workers 1
 
-flow: $(VENV)/.ready ## run the pipeline once through Prefect, with a temporary server
+flow: is-a-repository $(VENV)/.ready ## run the pipeline once through Prefect, with a temporary server
 	@python -m flows.pipeline
 
-schedule: $(VENV)/.ready ## Prefect server, the deployments of prefect.yaml and a worker, until Ctrl-C
+schedule: is-a-repository $(VENV)/.ready ## Prefect server, the deployments of prefect.yaml and a worker, until Ctrl-C
 	@python -m flows.service
 
 platform: $(VENV)/.ready ## a whole platform with simulated clusters (CLUSTERS=slurm: real ones), watched in the terminal and in pages

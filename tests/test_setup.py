@@ -189,7 +189,7 @@ def test_an_unsuitable_python_is_named_with_the_remedy(tmp_path: Path) -> None:
 def test_an_unpacked_archive_is_told_what_it_lacks_before_anything_is_installed(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text(MAKEFILE)
     outside = os.environ | {"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
-    for command in ("run", "test"):
+    for command in ("run", "test", "check", "flow", "schedule"):
         done = subprocess.run(["make", command], cwd=tmp_path, env=outside, capture_output=True, text=True)
         assert done.returncode == 2
         assert "need a git repository: fatal: not a git repository" in done.stderr

@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.borders import Border, borders
 
@@ -142,9 +144,8 @@ def _done(
 
 def _part(pipe: Any, border: Border, part: tuple[str, int, int], scratch: Path, seed: int, found: Path | None) -> None:
     name, first, count = part
-    most = (
-        ROOM + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    )  # beside the parent's own
+    # Beside what the parent has mapped already: CUDA's libraries alone are gigabytes.
+    most = psutil.Process().memory_info().vms + ROOM
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 -- for the life of the process
     warnings.simplefilter("ignore")

@@ -40,8 +40,7 @@ def run_events(
         SettingsError: the policy gives keys that are no numbers, as of unknown durations.
     """
     keys = policy.keys(view)
-    terms, weight = _terms(semantics, policy, keys, placement), np.empty(len(jobs.id))
-    weight[:] = keys.weight
+    terms, weight = _terms(semantics, policy, keys, placement), np.full(len(jobs.id), keys.weight, float)
     books = _books(jobs, cluster, policy, view, keys.value, weight, speed, fails)
     policy.check_known(first := keys.before_start(view.expected))
     _check_promotes(jobs, keys)

@@ -158,7 +158,7 @@ def _enter(rows: Any, given: Floats) -> None:
 
 
 def keep(jobs: Any) -> None:
-    """Jobs are not used any more: their memory is for those of the next run."""
+    """Keep the memory of jobs that are not used any more for those of the next run."""
     if jobs.nbytes <= _KEPT and not _kept:
         _kept.append(jobs)
 

@@ -1,7 +1,7 @@
 # mypy: allow-untyped-decorators
 """Running jobs by the time at which something happens to them: an indexed binary heap with its times beside it.
 
-The place of a first that is removed stays empty for the next that is added: mostly one ends where another starts.
+The place of a first job that is taken stays empty until another is put there: mostly a job ends where another starts.
 
 Where jobs give way to others, bounds on rank and key lie there as well: who might come after a waiting job is found
 without looking at each.
@@ -59,7 +59,7 @@ def soonest(books: Books) -> float:
 
 @inlined
 def take_first(books: Books) -> int:
-    """Remove the job to which something happens next."""
+    """Remove the job to which something happens next, and leave its place empty."""
     running(books)
     job: int = books.lists[BY_TIME, 0]
     books.lists[PLACE, job] = NONE
@@ -70,7 +70,7 @@ def take_first(books: Books) -> int:
 
 @inlined
 def running(books: Books) -> int:
-    """How many jobs run: so many are in BY_TIME, with no empty place before them."""
+    """Fill the first place if it is empty, and answer how many jobs run: so many are at the front of BY_TIME."""
     if books.counts[GAP]:
         books.counts[GAP] = 0
         _fill(books, np.int64(0))
