@@ -29,7 +29,7 @@ what an answer costs stands beside its error. `python benchmarks/families.py --d
 | replayed, learned kernels | Daydream, Proteus | `KernelTimes.replayed`: a step measured on the device, changed kernel by kernel |
 | profiled mean | Chronus, Hydra, AlloX | the mean of other runs of the same configuration |
 | profiled fit | Pollux, Optimus, Shockwave | `mfcp.tasks.timing.scaling_fit`; *of all jobs*: with what jobs have in common |
-| profiled fit + processes | ours | `mfcp.tasks.timing.scaled_times` |
+| profiled fit + processes | ours | `mfcp.tasks.timing.scaled_times`; `--sizes` of `mfcp simulate` |
 | processes | ours | `mfcp.tasks.timing.allocated` |
 
 MAPE is the mean of |predicted / measured - 1|, of clusters alike; R² is of log seconds per sample. Ratios are to the

@@ -188,6 +188,10 @@ def _read_receipt(path: Path) -> None:
 
 RATES: list[Case] = [
     ("speeds.csv", b"model,type,speed\nbert,a,1\nbert,b,0.5\nvgg,b,2e-1\n"),
+    (
+        "sizes.csv",
+        b"model,gpus,type,speed,batch_size\nbert,1,a,2,8\nbert,1,b,3.5,8\nbert,2,b,5,16\nvgg,1,a,1,8\nvgg,1,b,1,8\n",
+    ),
     ("configurations.csv", b"model,gpus,type,iterations_per_s,watts\nbert,1,a,2,100\nbert,2,b,3.5,250\nvgg,1,a,1,90\n"),
     ("configurations.csv", b"job,gpus,type,speed\nx,1,a,1\nx,2,a,1.8\ny,1,b,1\n"),
     (
@@ -281,7 +285,9 @@ def _read_rates(path: Path) -> None:
     if path.stem == "speeds":
         simulate(jobs, cluster, fair, speed=read_speeds(path, jobs, cluster), last=-1)
     elif path.stem == "configurations":
-        read_configurations(path, jobs, cluster)
+        read_configurations(path, jobs, cluster).configurations(jobs)
+    elif path.stem == "sizes":
+        read_configurations(path, jobs, cluster).with_sizes([1, 2], cluster).configurations(jobs)
     elif path.stem == "batches":
         simulate(jobs, cluster, fair, batches=read_batches(path, jobs), last=-1)
     else:

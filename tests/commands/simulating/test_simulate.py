@@ -168,3 +168,24 @@ def test_rigid_and_elastic_policies_side_by_side_come_with_a_word(trace, tmp_pat
     frame.to_csv(tmp_path / "ways.csv", index=False)
     assert call(*both, "--configurations", tmp_path / "ways.csv") == 0
     assert "to the power 0.9" not in capsys.readouterr().out
+
+
+def test_sizes_that_were_not_measured_are_predicted_and_told(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("job,submit_s,duration_s,gpus,model\na,0,100,1,=x\nb,0,100,1,y\n")
+    ways = tmp_path / "ways.csv"
+    ways.write_text("model,gpus,speed\n=x,1,1\n=x,4,3\ny,1,1\ny,2,1.9\n")
+    own = ("--trace", tmp_path / "t.csv", "--cluster", 8, "--policy", "optimus")
+    sizes = ("--configurations", ways, "--sizes", "8, 2,1,2", "--out", tmp_path / "out")
+    assert call(*own, *sizes) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "3 ways to run are predicted from the 4 that were measured; 2 of them have more accelerators" in printed
+    told = pd.read_csv(tmp_path / "out/configurations.csv")
+    assert told["model"].tolist() == ["'=x"] * 4 + ["y"] * 3  # no formula for a spreadsheet
+    assert told["gpus"].tolist() == [1, 2, 4, 8, 1, 2, 8]
+    assert told["predicted"].tolist() == [False, True, False, True, False, False, True]
+    assert call(*own, *sizes, "--json") == 0
+    assert "optimus" in json.loads(capsys.readouterr().out)["policies"]
+    assert call(*own, "--sizes", "2") == 2
+    assert "--sizes 2: predicted from measured ones; give them by --configurations" in capsys.readouterr().err
+    assert call(*own, "--configurations", ways, "--sizes", "2,none") == 2
+    assert "--sizes 2,none: expected numbers of accelerators, as 1,2,4,8; got 'none'" in capsys.readouterr().err

@@ -61,9 +61,13 @@ def test_what_a_run_depends_on_makes_it_another(trace, tmp_path, capsys):
     frame.assign(deadline=1e9).to_csv(trace, index=False)
     for _ in range(2):
         assert call(trace, *few) == 0
-    assert len(list((tmp_path / "out/runs").iterdir())) == 3
+    frame = pd.DataFrame([{"job": job, "gpus": size, "speed": size} for job in range(1, 61) for size in (1, 2)])
+    frame.to_csv(tmp_path / "ways.csv", index=False)
+    for sizes in ((), ("--sizes", "4")):
+        assert call(trace, *few, "--configurations", tmp_path / "ways.csv", *sizes) == 0
+    assert len(list((tmp_path / "out/runs").iterdir())) == 5
     printed = capsys.readouterr().out
-    assert (printed.count("1 runs, 0 done before"), printed.count("1 runs, 1 done before")) == (3, 1)
+    assert (printed.count("1 runs, 0 done before"), printed.count("1 runs, 1 done before")) == (5, 1)
 
 
 def test_over_dask_as_over_processes(trace, tmp_path):

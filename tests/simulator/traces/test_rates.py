@@ -36,12 +36,12 @@ def test_speeds_of_models_and_of_jobs(tmp_path, jobs):
 
 def test_configurations_by_speed_and_by_iterations(tmp_path, jobs):
     kind = {"model": ["bert", "bert", "vgg"], "type": ["v100", "v100", "k80"], "gpus": [1, 2, 8]}
-    found = read_configurations(written(tmp_path, **kind, speed=[1, 1.5, 4]), jobs, CLUSTER)
+    found = read_configurations(written(tmp_path, **kind, speed=[1, 1.5, 4]), jobs, CLUSTER).configurations(jobs)
     assert (found.gpus.tolist(), found.type.tolist()) == ([1, 2, 8], [0, 0, 1])
     assert found.rate.tolist() == [[1, 1.5, 0], [0, 0, 8], [0.5, 0.75, 0]]
     found = read_configurations(
         written(tmp_path, **kind, iterations_per_s=[3, 4, 5], watts=[300, 600, 0]), jobs, CLUSTER
-    )
+    ).configurations(jobs)
     assert found.rate.tolist() == [[3, 4, 0], [0, 0, 5], [3, 4, 0]]
     assert found.watts.tolist() == [300, 600, 0]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mfcp.simulator.pairs import JobPairs
     from mfcp.simulator.policies.base import Policy
     from mfcp.simulator.semantics import Semantics
+    from mfcp.simulator.traces.measured_ways import MeasuredWays
     from mfcp.simulator.traces.reading import Trace
 
 
@@ -28,6 +29,7 @@ class Case:
 
     Attributes:
         trace, cluster: what runs where.
+        ways: the table that `configurations` are of, if one was given.
         semantics: a preset, or None for each policy's own.
         belief, speed, configurations, batches, pairs, placement: as `mfcp.simulator.simulation.simulate`.
     """
@@ -37,6 +39,7 @@ class Case:
     semantics: Semantics | None
     belief: Durations
     speed: Floats | None
+    ways: MeasuredWays | None
     configurations: Configurations | None
     batches: Batches | None
     pairs: JobPairs | None
@@ -57,11 +60,16 @@ class Case:
         trace = read_trace(
             options.trace, columns=_columns(options.columns), leave_out=options.leave_out, most=cluster.largest()
         )
+        sizes = _sizes(options.sizes)
+        if sizes and not options.configurations:
+            raise SettingsError(f"--sizes {options.sizes}: predicted from measured ones; give them by --configurations")
         ways = read_configurations(options.configurations, trace.jobs, cluster) if options.configurations else None
+        ways = ways.with_sizes(sizes, cluster) if ways and sizes else ways
+        configurations = ways.configurations(trace.jobs) if ways else None
         batches = read_batches(options.batches, trace.jobs) if options.batches else None
         pairs = read_pairs(options.pairs, trace.jobs, cluster) if options.pairs else None
         belief, speed = _belief(options.belief, trace), _speeds(options.speeds, trace, cluster)
-        return Case(trace, cluster, semantics, belief, speed, ways, batches, pairs, options.placement)
+        return Case(trace, cluster, semantics, belief, speed, ways, configurations, batches, pairs, options.placement)
 
     def run(self, policy: Policy, seed: int) -> Outcome:
         """Simulate one policy."""
@@ -87,6 +95,15 @@ def _columns(text: str | None) -> dict[str, str]:
         if not (role and equals and name):
             raise SettingsError(f"--columns {text}: expected ROLE=NAME,ROLE=NAME, as submit=when,gpus=n")
     return {role.strip(): name.strip() for role, _, name in pairs}
+
+
+def _sizes(text: str | None) -> list[int]:
+    """`1,2,4` as numbers."""
+    sizes = [part.strip() for part in (text or "").split(",") if part.strip()]
+    for size in sizes:
+        if not (size.isascii() and size.isdigit() and int(size[:10]) > 0 and len(size) < 10):
+            raise SettingsError(f"--sizes {text}: expected numbers of accelerators, as 1,2,4,8; got '{size}'")
+    return sorted(set(map(int, sizes)))
 
 
 def _speeds(path: Path | None, trace: Trace, cluster: Cluster) -> Floats | None:

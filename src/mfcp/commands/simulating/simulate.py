@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mfcp.simulator.explaining import JobReport
     from mfcp.simulator.outcome import Outcome
     from mfcp.simulator.policies.base import Policy
+    from mfcp.simulator.traces.measured_ways import MeasuredWays
     from mfcp.simulator.traces.reading import Trace
 
 SHOWN = {
@@ -52,20 +53,7 @@ def add_parser(commands: Any) -> None:
         "--belief", default="oracle", metavar="B",
         help="of durations: oracle, error:mre=0.25, history, or what a release predicts: release:path=DIR;cluster=ID",
     )  # fmt: skip
-    simulate.add_argument("--speeds", type=Path, metavar="FILE", help="table of job or model, type and speed")
-    simulate.add_argument(
-        "--configurations", type=Path, metavar="FILE",
-        help="for policies that choose sizes: table of job or model, gpus, and speed or iterations_per_s",
-    )  # fmt: skip
-    simulate.add_argument(
-        "--batches", type=Path, metavar="FILE",
-        help="in rounds, batch sizes that jobs take while they train: table of job or model, first_epoch, batch_size, "
-        "samples_per_epoch and steps_per_s",
-    )  # fmt: skip
-    simulate.add_argument(
-        "--pairs", type=Path, metavar="FILE",
-        help="for policies that pack, speeds of jobs that share: table of model_a, model_b, type, speed_a and speed_b",
-    )  # fmt: skip
+    _add_measured(simulate)
     simulate.add_argument(
         "--semantics", metavar="NAME", help="a preset: plain, muri, gavel, shockwave, slots, elasticflow"
     )
@@ -91,6 +79,28 @@ def add_parser(commands: Any) -> None:
     simulate.set_defaults(run=run)
 
 
+def _add_measured(simulate: argparse.ArgumentParser) -> None:
+    """Tables of what was measured of the jobs."""
+    simulate.add_argument("--speeds", type=Path, metavar="FILE", help="table of job or model, type and speed")
+    simulate.add_argument(
+        "--configurations", type=Path, metavar="FILE",
+        help="for policies that choose sizes: table of job or model, gpus, and speed or iterations_per_s",
+    )  # fmt: skip
+    simulate.add_argument(
+        "--sizes", metavar="G,G,…",
+        help="numbers of accelerators that --configurations lacks, at a speed that is predicted from those it has",
+    )  # fmt: skip
+    simulate.add_argument(
+        "--batches", type=Path, metavar="FILE",
+        help="in rounds, batch sizes that jobs take while they train: table of job or model, first_epoch, batch_size, "
+        "samples_per_epoch and steps_per_s",
+    )  # fmt: skip
+    simulate.add_argument(
+        "--pairs", type=Path, metavar="FILE",
+        help="for policies that pack, speeds of jobs that share: table of model_a, model_b, type, speed_a and speed_b",
+    )  # fmt: skip
+
+
 def run(options: argparse.Namespace) -> None:
     """Read, check, simulate, tell."""
     from mfcp.files import output_folder
@@ -108,6 +118,8 @@ def run(options: argparse.Namespace) -> None:
         case = Case.of(options)
         for note in case.trace.notes:
             print(note)
+        if case.ways and case.ways.predicted.any():
+            print(_what_is_predicted(case.ways))
     if options.check and options.json:
         print_json(_description(case.trace, case.cluster))
         return
@@ -126,7 +138,7 @@ def run(options: argparse.Namespace) -> None:
         print_json({"policies": _metrics(outcomes)} | _compared(options, outcomes))
         with aside(options):
             if options.out:
-                _write(case.trace, outcomes, options.out)
+                _write(case, outcomes, options.out)
         return
     _print_metrics(outcomes)
     _print_elastic(policies, case.configurations is not None)
@@ -141,7 +153,7 @@ def run(options: argparse.Namespace) -> None:
     if options.explain is not None:
         _print_explanation(case.trace, outcomes, policies, case.run, options.explain)
     if options.out:
-        _write(case.trace, outcomes, options.out)
+        _write(case, outcomes, options.out)
 
 
 def _policies(text: str) -> Iterator[tuple[str, Policy]]:
@@ -283,10 +295,18 @@ def _print_fate(name: str, job: str, told: JobReport) -> None:
         print(f"  Start under other draws of what is believed: {median:,.0f} s [{low:,.0f}, {high:,.0f}].")
 
 
-def _write(trace: Trace, outcomes: dict[str, Outcome], out: Path) -> None:
+def _what_is_predicted(ways: MeasuredWays) -> str:
+    predicted = int(ways.predicted.sum())
+    beyond = f"; {ways.beyond} of them have more accelerators than any that was, where errors are larger"
+    return (f"{predicted} ways to run are predicted from the {len(ways.predicted) - predicted} that were measured"
+            f"{beyond * (ways.beyond > 0)}.")  # fmt: skip
+
+
+def _write(case: Case, outcomes: dict[str, Outcome], out: Path) -> None:
     """Everything to files, each whole or absent."""
     import pandas as pd
 
+    from mfcp.data.log.formats import write_sheet
     from mfcp.files import replacing, write_json
     from mfcp.simulator.timeline import draw_timeline, write_chrome_trace
 
@@ -295,9 +315,10 @@ def _write(trace: Trace, outcomes: dict[str, Outcome], out: Path) -> None:
         name: {key: None if value != value else value for key, value in own.items()} for name, own in metrics.items()
     }
     write_json(out / "metrics.json", finite)
-    if len(trace.left_out):
-        with replacing(out / "left_out.csv") as path:
-            trace.left_out.to_csv(path, index=False)
+    if len(case.trace.left_out):
+        write_sheet(case.trace.left_out, out / "left_out.csv")
+    if case.ways:
+        write_sheet(case.ways.frame(case.cluster), out / "configurations.csv")
     for name, outcome in outcomes.items():
         safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
         columns = {"job": outcome.jobs.id, "submit_s": outcome.jobs.submit, "start_s": outcome.started,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FILES = ("speeds", "configurations", "batches", "pairs")
-OPTIONS = ("cluster", "columns", "belief", "semantics", "placement", "leave_out")
+OPTIONS = ("cluster", "columns", "sizes", "belief", "semantics", "placement", "leave_out")
 
 
 def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Floats, Ints, Texts
 from mfcp.errors import DataError
 from mfcp.simulator.batches import Batches
 from mfcp.simulator.cluster import Cluster
-from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.pairs import JobPairs
 from mfcp.simulator.traces.files import numbers, read_table
+from mfcp.simulator.traces.measured_ways import MeasuredWays
 
 NAMED = {"job": ("job", "job_id", "id"), "kind": ("model", "kind", "job_type", "model_name")}
 """Whom a row is about: one job, or all jobs of a model."""
@@ -29,10 +30,10 @@ def read_speeds(path: Path, jobs: Jobs, cluster: Cluster) -> Floats:
     Raises:
         DataError: a column that is missing, a cell that is wrong, two rows for one pair, or a job without any row.
     """
-    frame, row, job_row = _read(path, jobs, ("type", "speed"))
+    frame, _, names, row, job_row = _read(path, jobs, ("type", "speed"))
     kind = _types(path, frame, cluster)
     speed = numbers(path, frame, "speed")
-    table = np.zeros((row.max(initial=-1) + 1, len(cluster.types)))
+    table = np.zeros((len(names), len(cluster.types)))
     _check_once(path, frame, np.stack([row, kind]))
     table[row, kind] = speed
     result = table[job_row]
@@ -41,39 +42,35 @@ def read_speeds(path: Path, jobs: Jobs, cluster: Cluster) -> Floats:
     return result
 
 
-def read_configurations(path: Path, jobs: Jobs, cluster: Cluster) -> Configurations:
+def read_configurations(path: Path, jobs: Jobs, cluster: Cluster) -> MeasuredWays:
     """Ways to run, from a table with `job` or `model`, `gpus`, and `speed` or `iterations_per_s`.
 
-    `type` must be there if the cluster has several; `watts` may. Speed 1 is that of the job's duration in the trace;
-    iterations need the trace to tell how many a job does.
+    `type` must be there if the cluster has several; `watts` and `batch_size` may. Speed 1 is that of the job's duration
+    in the trace; iterations need the trace to tell how many a job does.
 
     Raises:
         DataError: as `read_speeds`; or iterations per second where the trace tells no iterations.
     """
-    frame, row, job_row = _read(path, jobs, ("gpus",))
+    frame, by, names, row, job_row = _read(path, jobs, ("gpus",))
     named = [name for name in ("speed", "iterations_per_s") if name in frame]
     if len(named) != 1:
         raise DataError(f"{path}: expected one of the columns speed and iterations_per_s, got {len(named)} of them")
     if len(cluster.types) > 1 and "type" not in frame:
         raise DataError(f"{path}: no column type, and the cluster has several ({', '.join(cluster.types)})")
     kind = _types(path, frame, cluster) if "type" in frame else np.zeros(len(frame), np.int64)
-    gpus = numbers(path, frame, "gpus", least=1, whole=True)
+    gpus = numbers(path, frame, "gpus", least=1, below=2**31, whole=True).astype(np.int64)
     if named == ["iterations_per_s"] and (jobs.iterations == 1).all():
         raise DataError(f"{path}: iterations_per_s, but the trace tells no iterations; give it a column iterations")
     rate = numbers(path, frame, named[0])
     watts = numbers(path, frame, "watts") if "watts" in frame else np.zeros(len(frame))
-    _check_once(path, frame, np.stack([row, kind, gpus.astype(np.int64)]))
-    own = np.unique(np.stack([kind, gpus, watts]), axis=1)
-    place = {tuple(column): c for c, column in enumerate(own.T.tolist())}
-    column = np.array([place[each] for each in zip(kind.tolist(), gpus.tolist(), watts.tolist(), strict=True)])
-    table = np.zeros((row.max(initial=-1) + 1, own.shape[1]))
-    table[row, column] = rate
-    rates = table[job_row]
-    if named == ["speed"]:
-        rates = rates / jobs.step[:, None]
-    for job in np.flatnonzero((rates <= 0).all(axis=1))[:1]:
+    batch = np.ones(len(frame))
+    if "batch_size" in frame:
+        batch = numbers(path, frame, "batch_size", least=1, below=1e12)
+    _check_once(path, frame, np.stack([row, kind, gpus]))
+    runs = np.isin(np.arange(len(names)), row[rate > 0])
+    for job in np.flatnonzero(~runs[job_row])[:1]:
         raise DataError(f"{path}: job {jobs.id[job]} has no way to run with a speed above 0")
-    return Configurations(own[1].astype(np.int64), own[0].astype(np.int64), rates, own[2])
+    return MeasuredWays(by, named[0], names, job_row, row, kind, gpus, rate, watts, batch, np.zeros(len(frame), bool))
 
 
 def read_batches(path: Path, jobs: Jobs) -> Batches:
@@ -141,8 +138,17 @@ def _check_phases(path: Path, phases: pd.DataFrame) -> None:
             raise DataError(f"{path}: row {row + 1}: {what.format(phases['who'].iloc[row])}")
 
 
-def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> tuple[pd.DataFrame, Ints, Ints]:
-    """The table, (rows,) number of the one whom each is about, and (n,) that of each job."""
+class _NamedRows(NamedTuple):
+    """Rows, whether they are about `job` or `model`, about whom, (rows,) which of these each is, (n,) and each job."""
+
+    frame: pd.DataFrame
+    by: str
+    names: Texts
+    row: Ints
+    job_row: Ints
+
+
+def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> _NamedRows:
     frame, by, column = _named(path, columns)
     names = frame[column].astype("str").fillna("").to_numpy(str)
     known, row = np.unique(names, return_inverse=True)
@@ -150,7 +156,7 @@ def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> tuple[pd.DataFrame,
     job_row = np.searchsorted(known, asked).clip(max=len(known) - 1)
     for job in np.flatnonzero(known[job_row] != asked)[:1]:
         raise DataError(f"{path}: no row whose {column} is '{asked[job]}', which job {jobs.id[job]} of the trace has")
-    return frame, row.astype(np.int64), job_row.astype(np.int64)
+    return _NamedRows(frame, "job" if by == "job" else "model", known, row.astype(np.int64), job_row.astype(np.int64))
 
 
 def _named(path: Path, columns: Sequence[str]) -> tuple[pd.DataFrame, str, str]:
