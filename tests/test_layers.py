@@ -92,7 +92,7 @@ DOORS = {
     "dvc": {"flows/checkout.py"},
     "river": {"src/mfcp/platform/releases/monitoring.py"},
     "onnx": {"src/mfcp/tasks/capture/onnx_file.py"},
-    "torch_geometric": {"src/mfcp/tasks/features/graph_network.py"},
+    "torch_geometric": {"src/mfcp/tasks/features/convolutions.py"},
 }
 HEAVY = ("dvc", "great_expectations", "mlflow", "prefect", "river")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mfcp.evaluation.table import COLUMNS, cells, markdown, show, verdict
+from mfcp.evaluation.table import COLUMNS, cells, markdown, sample, show, verdict
 
 pytestmark = pytest.mark.xdist_group("report")  # one worker makes what they share
 
@@ -49,3 +49,16 @@ def method(mean, low, high):
 def test_the_verdict_is_as_sure_as_the_intervals(ratios, said):
     assert said in verdict({"tsm": method(1, 1, 1)} | {label: method(*value) for label, value in ratios.items()})
     assert verdict({"tsm": method(1, 1, 1)}) == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "n", "said"),
+    [
+        (("A", "B", "C", "pooled"), 15, "15 pairs of setting and seed"),
+        (("A", "B", "C", "pooled"), 3, "3 settings with one seed, that is, one split of the tasks: what another would"),
+        (("A",), 5, "5 seeds"),
+    ],
+)
+def test_what_means_are_over_and_what_they_cannot_tell(settings, n, said):
+    summary = {name: {"tsm": {"penalised_excess": {"mean": 1.0, "n": n}}} for name in settings}
+    assert sample(summary).startswith(said)

@@ -23,7 +23,7 @@ from mfcp.evaluation.report_figures import (
     ratio_figure,
     ratio_of,
 )
-from mfcp.evaluation.table import ABOUT, COLUMNS, cells, verdict
+from mfcp.evaluation.table import ABOUT, COLUMNS, cells, sample, verdict
 from mfcp.files import replacing
 
 SHOWN = 5
@@ -92,8 +92,7 @@ def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any], details
         emulated=pool.get("emulated", []), notes=pool.get("notes", []), settings=pool.get("settings", {}),
         predictions=predictions, plans=plans, solver=_solver(details or {}),
         told=[] if best is None else _told(rounds, best), examples=[] if best is None else _examples(rounds, best),
-        over=f"{methods[next(iter(methods))]['penalised_excess']['n']} "
-             f"{'pairs of setting and seed' if whole == POOLED else 'seeds'}",
+        over=sample(summary),
         # No patch version of Python: the page is a hashed output, and two machines should agree on its bytes.
         versions=f"mfcp {version('mfcp')}, Python {sys.version_info.major}.{sys.version_info.minor}, "
                  f"numpy {np.__version__}",

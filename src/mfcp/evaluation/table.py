@@ -75,6 +75,17 @@ def verdict(methods: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{told}. No other method's interval reaches that."
 
 
+def sample(summary: Summary) -> str:
+    """What means and intervals are over, and what intervals then cannot tell."""
+    whole = "pooled" if "pooled" in summary else next(iter(summary))
+    n = next(iter(summary[whole].values()))["penalised_excess"]["n"]
+    if whole != "pooled":
+        return f"{n} seeds"
+    if n > len(summary) - 1:
+        return f"{n} pairs of setting and seed"
+    return f"{n} settings with one seed, that is, one split of the tasks: what another would give, no interval tells"
+
+
 def rich_table(summary: Summary, setting: str, *, wide: bool = False) -> Table:
     """The table of one setting (or `pooled`) for the terminal."""
     from rich.box import SIMPLE_HEAD
@@ -114,9 +125,7 @@ def show(summary: Summary, *, everything: bool = False, wide: bool = False) -> N
     terminal = sys.stdout.isatty() and not wide
     screen = console(None if terminal else 200 if wide else 80)
     names = list(summary) if everything or "pooled" not in summary else ["pooled"]
-    n = next(iter(summary[names[-1]].values()))["penalised_excess"]["n"]
-    over = f"{n} pairs of setting and seed" if names[-1] == "pooled" else f"{n} seeds"
-    print(fill(f"{ABOUT} Mean [95 % interval] over {over}.", 80))
+    print(fill(f"{ABOUT} Mean [95 % interval] over {sample(summary)}.", 80))
     for name in names:
         screen.print(rich_table(summary, name, wide=wide))
     if sentence := verdict(summary[names[-1]]):

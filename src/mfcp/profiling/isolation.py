@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
+
+from mfcp.errors import MfcpError
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # The allocator that Arrow brings has a thread in the background, and a process that forks should have none.
@@ -68,6 +71,9 @@ class Isolation:
             arguments: of the function, JSON values.
             timeout: seconds until its process is killed.
             memory: bytes beyond which its allocations fail; None for no limit.
+
+        Raises:
+            MfcpError: nothing can be run here, as where a package is missing or broken.
         """
         request = {"job": job, "arguments": arguments, "timeout": timeout, "memory": memory}
         server = self._start()
@@ -79,8 +85,14 @@ class Isolation:
             line = server.stdout.readline()
         except BrokenPipeError:
             line = b""
-        if not line:  # the kernel may have taken the server instead of its child; the next job gets another one
+        if not line:
             self._stop()
+            if server.returncode != -signal.SIGKILL:
+                raise MfcpError(
+                    f"the process that starts runs ended with code {server.returncode}, for a reason of this "
+                    "installation that is told above; no run was made of it: mend it and profile again"
+                )
+            # The kernel may have taken it instead of its child; the next job gets another one.
             return Outcome(error=f"the process that starts runs ended with code {server.returncode}")
         reply = json.loads(line)
         if "result" not in reply and "error" not in reply and not reply["timed_out"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ def subjects(models: Sequence[str], inputs: Sequence[str]) -> list[Subject]:
 
     Raises:
         SettingsError: an unknown model, or inputs that do not go with the models.
+        ModuleNotFoundError: the package that the zoo's models are of.
     """
     found: dict[str, Subject] = {}
     for text in models or [f"zoo:{family.name}" for family in FAMILIES]:
@@ -107,6 +109,8 @@ def _of_zoo(name: str) -> list[Subject]:
     chosen = [variant for variant in zoo.variants() if name in (variant.graph_id, variant.family.name)]
     if not chosen:
         raise SettingsError(f"no model or family '{name}' in the zoo; `mfcp capture --list` names the models")
+    if find_spec("transformers") is None:
+        raise ModuleNotFoundError("the zoo's models are of transformers", name="transformers")
     return list(map(_variant, chosen))
 
 

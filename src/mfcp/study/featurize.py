@@ -89,7 +89,11 @@ def featurize(
     split = np.stack([_split(pool, seed, settings) for seed in settings.seeds])
     described = PoolFeatures.of(tables, pool, settings)
     calls = [(described, seed, part) for seed, part in zip(settings.seeds, split, strict=True)]
-    needs = [] if described.source.graphs is None else ["torch_geometric.nn", "mfcp.tasks.features.graph_network"]
+    needs = (
+        []
+        if described.source.graphs is None
+        else ["mfcp.tasks.features.convolutions", "mfcp.tasks.features.graph_network"]
+    )
     worth = len(calls) * len(described.source.tasks) >= _MANY
     parts = beside(_of_seed, calls, worth=worth, advance=advance, imports=needs)
     names, Z, times = zip(*parts, strict=True)

@@ -92,6 +92,12 @@ def test_missing_folder(tmp_path):
         read_tables(tmp_path / "nowhere")
 
 
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "trace.csv").write_text("job,submit\n")
+    with pytest.raises(DataError, match=r"trace\.csv: a file; expected the folder .* is for `mfcp simulate --trace`"):
+        read_tables(tmp_path / "trace.csv")
+
+
 def test_missing_table(folder):
     (folder / "runs.csv").unlink()
     with pytest.raises(DataError, match=r"table 'runs' is missing; expected runs\.parquet .*saw clusters\.csv"):

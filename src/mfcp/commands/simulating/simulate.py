@@ -144,8 +144,9 @@ def run(options: argparse.Namespace) -> None:
     _print_elastic(policies, case.configurations is not None)
     packs = [name for name, policy in policies.items() if getattr(policy, "packs", False)]
     if packs and case.pairs is None:
-        print(f"{', '.join(packs)} let jobs share accelerators, and here none does: how fast they are together is not "
-              "told (--pairs).")  # fmt: skip
+        verb = "lets" if len(packs) == 1 else "let"
+        print(f"{', '.join(packs)} {verb} jobs share accelerators, and here none does: how fast they are together is "
+              "not told (--pairs).")  # fmt: skip
     if case.pairs is not None and (others := [name for name in policies if name not in packs]):
         print(f"{', '.join(others)}: no jobs share accelerators, so --pairs changes nothing.")
     if options.compare:

@@ -56,6 +56,11 @@ def find_tables(folder: Path) -> dict[str, Path]:
         DataError: no such folder, a required table is missing or there twice.
     """
     folder = Path(folder)
+    if folder.is_file():
+        raise DataError(
+            f"{folder}: a file; expected the folder that holds {', '.join(_needed())}. A trace of jobs is for "
+            "`mfcp simulate --trace`"
+        )
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one that holds {', '.join(_needed())}")
     found = {}

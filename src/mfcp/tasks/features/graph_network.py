@@ -12,7 +12,6 @@ supervised too, as a hundred graphs are few but their ten thousand nodes are not
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -174,10 +173,7 @@ def train_network(settings: NetworkSettings, graphs: CoarseGraphs, seconds: Floa
         train: positions of training graphs.
         seed: of initial weights and of the order of graphs; the caller's random state is left alone.
     """
-    with warnings.catch_warnings():
-        # torch_geometric 2.8 scripts helpers while it is imported, which torch 2.13 announces to end.
-        warnings.filterwarnings("ignore", message="`torch.jit.script", category=DeprecationWarning)
-        from torch_geometric.nn import SAGEConv
+    from mfcp.tasks.features.convolutions import SAGEConv
 
     nodes = _node_features(graphs, seconds)
     goal = torch.from_numpy(np.log(np.maximum(seconds, _SHORTEST))).float()
