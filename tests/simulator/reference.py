@@ -216,9 +216,8 @@ def policies():
     made = {name: Policy.build(name, **settings.get(name, {})) for name in names}
     made["las:promote"] = Policy.build("las", limits=(700.0, 2000.0), promote=0.25)
     made["las:rarely"] = Policy.build("las", limits=(700.0,), promote=1.5)
-    return made | {
-        f"{name}:{skip}": Policy.build(name, skip=skip) for name, skip in (("fifo", "any"), ("srsf", "nobody"))
-    }
+    skips = (("fifo", "any"), ("srsf", "nobody"), ("sjf", "nobody"))  # behind whom others come, and before whom
+    return made | {f"{name}:{skip}": Policy.build(name, skip=skip) for name, skip in skips}
 
 
 def difference(seed, policy):

@@ -9,7 +9,7 @@ from mfcp.simulator.simulation import import_policies, simulate
 
 import_policies()
 MOST = {
-    "fifo": {"events": 44_001, "heap_steps": 116_984, "looks": 62_368},
+    "fifo": {"events": 44_001, "heap_steps": 116_984, "looks": 42_204},
     "easy": {"events": 44_001, "heap_steps": 3_864_887, "looks": 4_143_014},
     "srtf": {"events": 44_001, "heap_steps": 509_366, "looks": 4_870_860},
     "srsf": {"events": 44_001, "heap_steps": 226_962, "looks": 4_936_093},

@@ -80,8 +80,8 @@ def _backfill(policy: Ordering, terms: ClockTerms, books: Books, keys: Floats) -
 
 def _by_key(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Books:
     values = policy.watch(view)
-    given = False
-    while (code := queueing.run(books, terms, policy.asks, given)) != FINISHED_ALL:
+    given, run = False, queueing.run_preempting if policy.preempts else queueing.run
+    while (code := run(books, terms, policy.asks, given)) != FINISHED_ALL:
         given = code != LOG_FULL
         if not given:
             books = longer_log(books)

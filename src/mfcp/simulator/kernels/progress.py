@@ -72,11 +72,8 @@ def advance(books: Books, terms: ClockTerms, wake: float) -> int:
     if now == np.inf:
         return FINISHED_ALL
     slack = rounding(now)
-    arriving = counts[ARRIVED]
-    while arriving < len(jobs) and jobs[arriving].submit <= now + slack:
-        now = max(now, jobs[arriving].submit)
-        arriving += 1
-    if counts[LOGGED] + 4 * (arriving - counts[ARRIVED] + counts[QUEUED] + counts[HEAPED]) + 8 > len(books.log):
+    arriving, now = arriving_at(books, now, slack)
+    if not has_room(books, arriving):
         return LOG_FULL
     books.clock[0] = now
     counts[EVENTS] += 1
@@ -96,13 +93,37 @@ def advance(books: Books, terms: ClockTerms, wake: float) -> int:
             add_progress(books, books.lists[BY_TIME, position])
             _demote(books, terms, books.lists[BY_TIME, position], NO)
     while counts[ARRIVED] < arriving:
-        job = np.int32(counts[ARRIVED])
-        counts[ARRIVED] += 1
-        write(books, job, SUBMITTED)
-        jobs[job].status = WAITING
-        books.lists[OTHERS, new] = job
+        books.lists[OTHERS, new] = arrive(books)
         new += 1
     return new
+
+
+@inlined
+def arriving_at(books: Books, now: float, slack: float) -> tuple[int, float]:
+    """How many jobs have arrived after an instant, and the time of the last that belongs to it."""
+    arriving = books.counts[ARRIVED]
+    while arriving < len(books.jobs) and books.jobs[arriving].submit <= now + slack:
+        now = max(now, books.jobs[arriving].submit)
+        arriving += 1
+    return arriving, now
+
+
+@inlined
+def has_room(books: Books, arriving: int) -> bool:
+    """Whether the log has room for all that can happen at an instant after which so many jobs have arrived."""
+    counts = books.counts
+    rows = 4 * (arriving - counts[ARRIVED] + counts[QUEUED] + counts[HEAPED]) + 8
+    return bool(counts[LOGGED] + rows <= len(books.log))
+
+
+@inlined
+def arrive(books: Books) -> int:
+    """The next job is submitted; which one that is."""
+    job = np.int32(books.counts[ARRIVED])
+    books.counts[ARRIVED] += 1
+    write(books, job, SUBMITTED)
+    books.jobs[job].status = WAITING
+    return job  # type: ignore[return-value]
 
 
 @inlined

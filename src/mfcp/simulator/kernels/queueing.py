@@ -13,7 +13,9 @@ import numpy as np
 from mfcp.compiling import inlined, uncounted
 from mfcp.simulator.kernels.allocation import NO_ROOM, OPEN, fit, open_up, release, total
 from mfcp.simulator.kernels.books import (
+    ARRIVED,
     BY_TIME,
+    EVENTS,
     HEAP_STEPS,
     KEY,
     LOOKS,
@@ -30,15 +32,28 @@ from mfcp.simulator.kernels.books import (
     Books,
     ClockTerms,
 )
-from mfcp.simulator.kernels.heap import key_bound, running
-from mfcp.simulator.kernels.progress import ASKS, GRID, advance, before, move, set_key, start, stop
+from mfcp.simulator.kernels.heap import key_bound, running, soonest
+from mfcp.simulator.kernels.progress import (
+    ASKS,
+    GRID,
+    advance,
+    arrive,
+    arriving_at,
+    before,
+    has_room,
+    move,
+    rounding,
+    set_key,
+    start,
+    stop,
+)
 
 
 @uncounted
 def run(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
     """Go on until nothing happens any more, the log is full, or the policy wants to give values.
 
-    At each instant start what comes first as far as it fits, in place of what comes later if the policy preempts.
+    At each instant start what comes first as far as it fits; who runs stays.
 
     Args:
         given: whether values were just given, to decide by.
@@ -48,36 +63,99 @@ def run(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
     """
     while True:
         if not given:
-            new = advance(books, terms, np.inf)
+            new = _queue_new(books, terms)
             if new < 0:
                 return int(new)
-            for position in range(new):
-                _push(books, terms, books.lists[OTHERS, position])
             if asks:
                 return ASKS
         given = NO
         if books.counts[QUEUED] == 0:
             continue
-        for kind in range(len(books.kinds) - 1):
-            books.kinds[kind].blocked = 0
-        free, starting = total(books), np.int64(0)
-        while True:
-            head = _first(books, terms, np.int64(-1) if terms.preempts else free)
-            if head == NONE:
-                break
-            if books.jobs[head].gpus <= free and fit(books, head, terms.fit, NO):
-                _pop(books, terms, books.jobs[head].kind)
-                books.lists[OTHERS, starting] = head
-                starting += 1
-                free -= books.jobs[head].gpus
-            elif terms.preempts or terms.skip == NOBODY:
-                break
-            else:
-                books.kinds[books.jobs[head].kind].blocked = 1
-        if head != NONE and terms.preempts:
+        head, _, starting = _place(books, terms)
+        for position in range(starting):
+            start(books, terms, books.lists[OTHERS, position])
+        if head != NONE and terms.skip == NOBODY and not asks:
+            given = _queue_behind(books, terms, head)
+
+
+# A kernel of its own: to displace is half of what there is to compile.
+@uncounted
+def run_preempting(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
+    """The same for policies that preempt: what comes first starts in place of what comes later."""
+    while True:
+        if not given:
+            new = _queue_new(books, terms)
+            if new < 0:
+                return int(new)
+            if asks:
+                return ASKS
+        given = NO
+        if books.counts[QUEUED] == 0:
+            continue
+        head, free, starting = _place(books, terms)
+        if head != NONE:
             starting = _displace(books, terms, head, free, starting)
         for position in range(starting):
             start(books, terms, books.lists[OTHERS, position])
+
+
+@inlined
+def _queue_new(books: Books, terms: ClockTerms) -> int:
+    """Go to the next instant and queue who waits from then on; negative as `advance` is."""
+    new: int = advance(books, terms, np.inf)
+    for position in range(new):
+        _push(books, terms, books.lists[OTHERS, position])
+    return new
+
+
+@inlined
+def _place(books: Books, terms: ClockTerms) -> tuple[int, int, int]:
+    """Give places to waiting jobs in their order, as far as they fit and may.
+
+    Returns:
+        The first that waits on, NONE if none could; accelerators that are left; how many are to start, those in OTHERS.
+    """
+    for kind in range(len(books.kinds) - 1):
+        books.kinds[kind].blocked = 0
+    free, starting = total(books), np.int64(0)
+    while True:
+        head = _first(books, terms, np.int64(-1) if terms.preempts else free)
+        if head == NONE:
+            break
+        if books.jobs[head].gpus <= free and fit(books, head, terms.fit, NO):
+            _pop(books, terms, books.jobs[head].kind)
+            books.lists[OTHERS, starting] = head
+            starting += 1
+            free -= books.jobs[head].gpus
+        elif terms.preempts or terms.skip == NOBODY:
+            break
+        else:
+            books.kinds[books.jobs[head].kind].blocked = 1
+    return head, free, starting  # type: ignore[return-value]
+
+
+@inlined
+def _queue_behind(books: Books, terms: ClockTerms, head: int) -> bool:
+    """Queue the jobs that are submitted before one ends: while `head` waits for room and nobody passes it, none starts.
+
+    Returns:
+        Whether one of them comes before `head`, which is to be decided on.
+    """
+    end = soonest(books)
+    while books.counts[ARRIVED] < len(books.jobs):
+        now = books.jobs[books.counts[ARRIVED]].submit
+        slack = rounding(now)
+        arriving, now = arriving_at(books, now, slack)
+        if end <= now + slack or not has_room(books, arriving):
+            break
+        books.clock[0] = now
+        books.counts[EVENTS] += 1
+        while books.counts[ARRIVED] < arriving:
+            _push(books, terms, arrive(books))
+        kind = books.kinds[books.jobs[head].kind]
+        if books.lists[QUEUE, kind.first + kind.gone] != head:
+            return True
+    return False
 
 
 @uncounted
