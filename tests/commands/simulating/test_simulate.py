@@ -187,5 +187,7 @@ def test_sizes_that_were_not_measured_are_predicted_and_told(tmp_path, capsys):
     assert "optimus" in json.loads(capsys.readouterr().out)["policies"]
     assert call(*own, "--sizes", "2") == 2
     assert "--sizes 2: predicted from measured ones; give them by --configurations" in capsys.readouterr().err
+    assert call(*own, "--configurations", ways, "--sizes", ",".join(map(str, range(1, 102)))) == 2
+    assert "--sizes: 101 numbers of accelerators; give 100 at most" in capsys.readouterr().err
     assert call(*own, "--configurations", ways, "--sizes", "2,none") == 2
     assert "--sizes 2,none: expected numbers of accelerators, as 1,2,4,8; got 'none'" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 from mfcp.errors import DataError
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.traces import measured_ways
 from mfcp.simulator.traces.rates import read_configurations
 
 MODELS = {"bert": (2.0, 0.15), "gpt": (5.0, 0.1), "vgg": (0.5, 0.2), "dlrm": (0.1, 0.02)}
@@ -131,6 +132,15 @@ def test_speeds_are_predicted_in_any_unit(tmp_path, jobs):
         ways = read_configurations(tmp_path / "t.csv", jobs, cluster).with_sizes([4], cluster)
         found.append(ways.rate[ways.predicted] / unit)
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-6)
+
+
+def test_many_are_predicted_as_few_are(tmp_path, jobs, monkeypatch):
+    cluster = Cluster.parse("16")
+    measured = read_configurations(written(tmp_path), jobs, cluster)
+    whole = measured.with_sizes(range(1, 17), cluster)
+    assert whole.predicted.sum() == 52
+    monkeypatch.setattr(measured_ways, "_LEARNED", 12)  # in five parts, from all twelve
+    np.testing.assert_allclose(measured.with_sizes(range(1, 17), cluster).rate, whole.rate, rtol=1e-12)
 
 
 def test_speeds_that_are_too_far_apart_are_an_error(tmp_path, jobs):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mfcp.simulator.traces.reading import Trace
 
 
+_SIZES = 100
+
+
 @dataclass(frozen=True)
 class Case:
     """A trace on a cluster, ready to be run under any policy.
@@ -100,6 +103,8 @@ def _columns(text: str | None) -> dict[str, str]:
 def _sizes(text: str | None) -> list[int]:
     """`1,2,4` as numbers."""
     sizes = [part.strip() for part in (text or "").split(",") if part.strip()]
+    if len(sizes) > _SIZES:
+        raise SettingsError(f"--sizes: {len(sizes)} numbers of accelerators; give {_SIZES} at most")
     for size in sizes:
         if not (size.isascii() and size.isdigit() and int(size[:10]) > 0 and len(size) < 10):
             raise SettingsError(f"--sizes {text}: expected numbers of accelerators, as 1,2,4,8; got '{size}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,8 @@ def run(options: argparse.Namespace) -> None:
     if options.out:
         output_folder(options.out)
     with aside(options):
-        case = Case.of(options)
+        with progress("predict sizes") if options.sizes else nullcontext():
+            case = Case.of(options)
         for note in case.trace.notes:
             print(note)
         if case.ways and case.ways.predicted.any():

@@ -14,9 +14,8 @@ from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 
-_APART = 1e12
-_LEARNED = 1000
-"""Rows that sizes are predicted from at most: what learning takes grows with the third power of their number."""
+_APART = 1e12  # the fastest and the slowest rate
+_LEARNED = 1000  # rows to predict from: what learning takes grows with the third power of their number
 
 
 @dataclass(frozen=True)
@@ -132,5 +131,6 @@ class MeasuredWays:
         # Seconds of an iteration in units of a job's own, which the fit takes as they are: rates are of its progress.
         rate, new, most = self.rate.copy(), self.predicted, self.rate[~self.predicted].max()
         learned = ScaledTimes.fit(ways.take(~new), most / rate[~new] * batch[~new])
-        rate[new] = most / learned.predict(ways.take(new))[0] * batch[new]
+        for rows in np.array_split(np.flatnonzero(new), 1 + new.sum() // _LEARNED):  # pairs of them are in memory
+            rate[rows] = most / learned.predict(ways.take(rows))[0] * batch[rows]
         return replace(self, rate=rate, batch=batch)
