@@ -224,6 +224,16 @@ def test_a_task_of_which_no_run_succeeds_is_told_as_well(nets, capsys):
     assert "1 oom" in out
 
 
+def test_a_model_that_never_runs_is_an_error_after_its_table(nets, capsys):
+    one = ("--input", "2x8", "--out", nets / "log", "--steps", "1", "--threads", "1", "--device", "cpu")
+    code, out, error = run(capsys, "profile", f"{nets}/nets.py:Raises", *one)
+    assert code == 1
+    assert "1 failed" in out
+    assert f"error: none of 1 runs succeeded. {nets / 'log'} has them as failed" in error
+    assert run(capsys, "profile", f"{nets}/nets.py:Net", *one)[0] == 0
+    assert run(capsys, "profile", f"{nets}/nets.py:Raises", *one)[0] == 0  # done before: nothing was run
+
+
 def test_killed_in_the_middle_and_resumed_loses_and_doubles_nothing(nets, capsys):
     folder = nets / "log"
     models = [f"{nets}/nets.py:Net", f"{nets}/nets.py:Sleeps"]  # Net first, then in turn

@@ -11,6 +11,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.json_output import add_json, aside, print_json
+from mfcp.errors import MfcpError
 from mfcp.progress import console
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ def run(options: argparse.Namespace) -> None:
         print_json(content)
     else:
         _show(content, group)
+    if len(ran) and (ran["status"] == "failed").all():
+        raise MfcpError(
+            f"none of {len(ran)} runs succeeded. {options.out} has them as failed, which tells against the reliability "
+            "of this machine: where the model is at fault, mend it and profile into another folder"
+        )
 
 
 def _measured(runs: pd.DataFrame, tasks: pd.DataFrame, group: str) -> list[dict[str, Any]]:

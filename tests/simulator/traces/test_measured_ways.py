@@ -63,6 +63,15 @@ def test_the_table_with_its_predictions_is_read_again_as_it_was(tmp_path, jobs):
     np.testing.assert_array_equal(again.rate, ways.configurations(jobs).rate)
 
 
+def test_the_table_keeps_watts_and_batches(tmp_path, jobs):
+    cluster = Cluster.parse("8")
+    rows = [{"model": m, "gpus": g, "speed": g, "watts": 250 * g, "batch_size": 8 * g} for m in MODELS for g in (1, 2)]
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
+    frame = read_configurations(tmp_path / "t.csv", jobs, cluster).frame(cluster)
+    assert frame["watts"].tolist() == [250, 500] * 4
+    assert frame["batch_size"].tolist() == [8, 16] * 4
+
+
 def test_only_types_and_sizes_that_run_are_predicted(tmp_path, jobs):
     cluster = Cluster.parse("v100:8,k80:4")
     rows = [

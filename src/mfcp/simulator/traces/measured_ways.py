@@ -58,10 +58,15 @@ class MeasuredWays:
         return Configurations(own[1].astype(np.int64), own[0].astype(np.int64), rates, own[2])
 
     def frame(self, cluster: Cluster) -> pd.DataFrame:
-        """A row per way, in order: `job` or `model`, `type`, `gpus`, the unit, and whether it is `predicted`."""
+        """A row per way, in order: a table that is read as this one was, and whether a row is `predicted`."""
         columns = {self.by: self.names[self.row], "type": np.array(cluster.types)[self.kind], "gpus": self.gpus,
-                   self.unit: self.rate, "predicted": self.predicted}  # fmt: skip
-        return pd.DataFrame(columns).sort_values([self.by, "type", "gpus"], ignore_index=True)
+                   self.unit: self.rate}  # fmt: skip
+        if self.watts.any():
+            columns["watts"] = self.watts
+        if (self.batch != 1).any():
+            columns["batch_size"] = self.batch
+        frame = pd.DataFrame(columns | {"predicted": self.predicted})
+        return frame.sort_values([self.by, "type", "gpus"], ignore_index=True)
 
     @property
     def beyond(self) -> int:
