@@ -228,3 +228,15 @@ def test_files_that_comments_and_docstrings_name_exist() -> None:
     for path in trees():
         named = re.findall(r"`(?:[\w/]+/)?(\w+\.py)`", path.read_text(encoding="utf-8"))
         assert set(named) <= known | {"my_net.py"}, f"{path.relative_to(ROOT)}: {set(named) - known}"
+
+
+def test_values_of_parametrized_tests_do_not_tell_the_time() -> None:
+    """They are in the tests' names, which two processes that collect in different seconds must agree on."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for test in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            decorators = test.decorator_list if isinstance(test, ast.FunctionDef) else []
+            for call in [node for each in decorators for node in ast.walk(each) if isinstance(node, ast.Call)]:
+                named = ast.unparse(call.func)
+                given = {keyword.arg for keyword in call.keywords}
+                assert named != "gzip.compress" or "mtime" in given, f"{path}: give gzip.compress an mtime"
+                assert named not in ("time.time", "datetime.now", "uuid.uuid4"), f"{path}: {named} in a test's name"

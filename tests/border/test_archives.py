@@ -41,12 +41,12 @@ def test_an_archive_of_several_tables_tells_their_names(tmp_path):
     ("name", "content", "message"),
     [
         ("a.xlsx", b"x", r"a\.xlsx: expected a file that ends in"),
-        ("a.csv.gz", gzip.compress(b"submit\n0\n" * 99)[:-20], r"a\.csv\.gz: not a whole compressed file"),
+        ("a.csv.gz", gzip.compress(b"submit\n0\n" * 99, mtime=0)[:-20], r"a\.csv\.gz: not a whole compressed file"),
         ("a.csv.gz", b"no gzip", r"a\.csv\.gz: not a whole compressed file"),
         ("a.json", b"{", r"a\.json: not valid JSON"),
         ("a.json", b"[1]", r"a\.json: expected an array of JSON objects"),
         ("a.json", b"[" * 100_000, r"a\.json: lists and objects within each other, more than 100 deep"),
-        ("a.csv.gz", gzip.compress(b"a,b\n1,2\n3\n"), r"a\.csv: .*every row needs the header's 2 cells"),
+        ("a.csv.gz", gzip.compress(b"a,b\n1,2\n3\n", mtime=0), r"a\.csv: .*every row needs the header's 2 cells"),
     ],
     ids=["ending", "cut", "no gzip", "no JSON", "numbers", "deep", "ragged"],
 )
