@@ -87,13 +87,14 @@ class Isolation:
             line = b""
         if not line:
             self._stop()
+            ended = f"the process that starts runs ended with code {server.returncode}"
             if server.returncode != -signal.SIGKILL:
                 raise MfcpError(
-                    f"the process that starts runs ended with code {server.returncode}, for a reason of this "
-                    "installation that is told above; no run was made of it: mend it and profile again"
+                    f"{ended}, for a reason of this installation that is told above; no run was made of it: mend it "
+                    "and profile again"
                 )
             # The kernel may have taken it instead of its child; the next job gets another one.
-            return Outcome(error=f"the process that starts runs ended with code {server.returncode}")
+            return Outcome(error=ended)
         reply = json.loads(line)
         if "result" not in reply and "error" not in reply and not reply["timed_out"]:
             reply["error"] = reply["signal"] or f"the process ended by itself with exit code {reply['exit_code']}"

@@ -135,6 +135,13 @@ def test_columns_speeds_and_no_policy_for_a_check(tmp_path, capsys):
     assert "--policy: name at least one" in capsys.readouterr().err
 
 
+def test_what_is_left_out_holds_no_formula_for_a_spreadsheet(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("job,submit_s,duration_s,gpus\na,0,10,1\nb,5,=cmd(),1\n")
+    own = ("--trace", tmp_path / "t.csv", "--cluster", 4, "--policy", "fifo", "--leave-out", "--out", tmp_path / "out")
+    assert call(*own) == 0
+    assert pd.read_csv(tmp_path / "out/left_out.csv")["value"].tolist() == ["'=cmd()"]
+
+
 def test_policies_that_pack_ask_for_speeds_of_pairs(trace, tmp_path, capsys):
     own = ("--trace", trace, "--cluster", 8, "--policy", "gandiva")
     assert call(*own) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,9 @@ class Case:
 
     Attributes:
         trace, cluster: what runs where.
-        ways: the table that `configurations` are of, if one was given.
+        ways: how jobs can run, if a table tells.
         semantics: a preset, or None for each policy's own.
-        belief, speed, configurations, batches, pairs, placement: as `mfcp.simulator.simulation.simulate`.
+        belief, speed, batches, pairs, placement: as `mfcp.simulator.simulation.simulate`.
     """
 
     trace: Trace
@@ -43,7 +44,6 @@ class Case:
     belief: Durations
     speed: Floats | None
     ways: MeasuredWays | None
-    configurations: Configurations | None
     batches: Batches | None
     pairs: JobPairs | None
     placement: str
@@ -68,11 +68,15 @@ class Case:
             raise SettingsError(f"--sizes {options.sizes}: predicted from measured ones; give them by --configurations")
         ways = read_configurations(options.configurations, trace.jobs, cluster) if options.configurations else None
         ways = ways.with_sizes(sizes, cluster) if ways and sizes else ways
-        configurations = ways.configurations(trace.jobs) if ways else None
         batches = read_batches(options.batches, trace.jobs) if options.batches else None
         pairs = read_pairs(options.pairs, trace.jobs, cluster) if options.pairs else None
         belief, speed = _belief(options.belief, trace), _speeds(options.speeds, trace, cluster)
-        return Case(trace, cluster, semantics, belief, speed, ways, configurations, batches, pairs, options.placement)
+        return Case(trace, cluster, semantics, belief, speed, ways, batches, pairs, options.placement)
+
+    @cached_property
+    def configurations(self) -> Configurations | None:
+        """The ways by job of the trace."""
+        return self.ways.configurations(self.trace.jobs) if self.ways else None
 
     def run(self, policy: Policy, seed: int) -> Outcome:
         """Simulate one policy."""

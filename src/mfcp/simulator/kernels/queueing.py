@@ -62,14 +62,11 @@ def run(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
         FINISHED_ALL; LOG_FULL: give a longer log, and call again; ASKS: set values, call `reorder`, and call again.
     """
     while True:
-        if not given:
-            new = _queue_new(books, terms)
-            if new < 0:
-                return int(new)
-            if asks:
-                return ASKS
+        waiting = _waiting_at_next(books, terms, asks, given)
+        if waiting < 0:
+            return int(waiting)
         given = NO
-        if books.counts[QUEUED] == 0:
+        if waiting == 0:
             continue
         head, _, starting = _place(books, terms)
         for position in range(starting):
@@ -83,14 +80,11 @@ def run(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
 def run_preempting(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
     """The same for policies that preempt: what comes first starts in place of what comes later."""
     while True:
-        if not given:
-            new = _queue_new(books, terms)
-            if new < 0:
-                return int(new)
-            if asks:
-                return ASKS
+        waiting = _waiting_at_next(books, terms, asks, given)
+        if waiting < 0:
+            return int(waiting)
         given = NO
-        if books.counts[QUEUED] == 0:
+        if waiting == 0:
             continue
         head, free, starting = _place(books, terms)
         if head != NONE:
@@ -100,12 +94,21 @@ def run_preempting(books: Books, terms: ClockTerms, asks: bool, given: bool) -> 
 
 
 @inlined
-def _queue_new(books: Books, terms: ClockTerms) -> int:
-    """Go to the next instant and queue who waits from then on; negative as `advance` is."""
-    new: int = advance(books, terms, np.inf)
-    for position in range(new):
-        _push(books, terms, books.lists[OTHERS, position])
-    return new
+def _waiting_at_next(books: Books, terms: ClockTerms, asks: bool, given: bool) -> int:
+    """Go to the next instant, unless values were just given for this one, and queue who waits from then on.
+
+    Returns:
+        How many jobs wait; or what `run` returns.
+    """
+    if not given:
+        new: int = advance(books, terms, np.inf)
+        if new < 0:
+            return new
+        for position in range(new):
+            _push(books, terms, books.lists[OTHERS, position])
+        if asks:
+            return ASKS
+    return int(books.counts[QUEUED])
 
 
 @inlined

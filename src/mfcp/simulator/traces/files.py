@@ -46,6 +46,6 @@ def numbers(
     for row in np.flatnonzero(~good)[:1]:
         raise DataError(
             f"{path}: row {row + 1}: {column} is {frame[column].iloc[row]!r}, expected a {'whole ' * whole}number of "
-            f"{least:g} or more"
+            f"{least:g} or more" + (f" and below {below:.10g}" if below < np.inf else "")
         )
     return values

@@ -90,18 +90,18 @@ class MeasuredWays:
         """
         known = self.rate > 0
         if self.watts.any():
-            raise DataError("--sizes: the watts of sizes that were not measured are not known; drop the column watts")
+            raise DataError("sizes: the watts of sizes that were not measured are not known; drop the column watts")
         least, most = self.rate[known].min(), self.rate[known].max()
         if least < most / _APART:
-            raise DataError(f"--sizes: speeds from {least:g} to {most:g} are too far apart to learn from; mend them")
+            raise DataError(f"sizes: speeds from {least:g} to {most:g} are too far apart to learn from; mend them")
         if known.sum() > _LEARNED:
             raise DataError(
-                f"--sizes: {known.sum():,} ways to learn from, and at most {_LEARNED:,} are looked at; give rows of "
+                f"sizes: {known.sum():,} ways to learn from, and at most {_LEARNED:,} are looked at; give rows of "
                 "models instead of jobs"
             )
         who = np.unique(np.stack([self.row[known], self.kind[known]]), axis=1)
         if who.shape[1] == known.sum():
-            raise DataError("--sizes: all were measured in one size; measure one of them in another to learn from")
+            raise DataError("sizes: all were measured in one size; measure one of them in another to learn from")
         who = who[:, np.isin(who[0], self.job_row)]
         row, kind = np.repeat(who, len(sizes), axis=1)
         gpus = np.tile(np.array(sizes, np.int64), who.shape[1])
