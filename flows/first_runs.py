@@ -15,6 +15,7 @@ from pathlib import Path
 from mfcp.data.log.tables import Tables, read_new_tasks
 from mfcp.data.log.zoo_tasks import with_zoo_models
 from mfcp.errors import SettingsError, guarded
+from mfcp.files import sqlite_url
 from mfcp.platform.running.job_settings import ClusterSettings, JobSettings
 from mfcp.platform.running.runner import Runner
 from mfcp.platform.state.home import home_folder, settings
@@ -50,7 +51,7 @@ def first_runs(
     if not 0 <= each <= len(clusters):
         raise SettingsError(f"--each {each}: expected 0 for all, or 1 to {len(clusters)} of {', '.join(clusters)}")
     (home / "first").mkdir(parents=True, exist_ok=True)
-    store = Store(f"sqlite:///{home / 'first' / 'platform.db'}")
+    store = Store(sqlite_url(home / "first" / "platform.db"))
     store.submit(tables)
     once = {"retry": run.retry.model_copy(update={"times": 0}), "compare": 0.0}
     runner = Runner(home, store, clusters, run.model_copy(update=once))

@@ -23,6 +23,7 @@ from flows.slurm import OwnSlurm
 from mfcp.compiling import prepare_ahead
 from mfcp.data.pool.coverage import RELEASE_TASKS
 from mfcp.errors import SettingsError, guarded
+from mfcp.files import sqlite_url
 from mfcp.platform.settings import PlatformSettings
 from mfcp.platform.state.home import LOG, home_folder, open_store, settings
 from mfcp.platform.state.store import Store
@@ -101,7 +102,7 @@ def services(
     """
     mlruns, host = home / "mlruns", ("--host", service.HOST, "--port")
     mlruns.mkdir(parents=True, exist_ok=True)
-    kept = ("--backend-store-uri", f"sqlite:///{mlruns}/mlflow.db", "--artifacts-destination", f"{mlruns}/artifacts")
+    kept = ("--backend-store-uri", sqlite_url(mlruns / "mlflow.db"), "--artifacts-destination", f"{mlruns}/artifacts")
     worker = ("prefect", "worker", "start", "--pool", service.POOL, "--type", "process")
     programs = {
         "prefect": ("flows.prefect_server", "start", *host, str(port)),

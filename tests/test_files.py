@@ -6,11 +6,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import sqlalchemy
 
 from mfcp import files
 from mfcp.border.json_text import read_json
-from mfcp.errors import DataError
-from mfcp.files import locked, output_folder, remove_folder, replacing, replacing_folder, write_json
+from mfcp.errors import DataError, SettingsError
+from mfcp.files import locked, output_folder, remove_folder, replacing, replacing_folder, sqlite_url, write_json
 
 
 def listing(folder):
@@ -155,3 +156,17 @@ def test_a_folder_is_replaced_with_and_without_a_swap(tmp_path, monkeypatch, swa
         with replacing_folder(tmp_path / "out") as folder:
             (folder / text).write_text(text)
     assert listing(tmp_path) == ["out", "out/new"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a%20b", "ä;é", "p&q=1"])
+def test_the_url_of_a_database_leads_to_its_file(tmp_path, name):
+    path = tmp_path / name / "kept.db"
+    path.parent.mkdir()
+    with sqlalchemy.create_engine(sqlite_url(path)).begin() as connection:
+        connection.execute(sqlalchemy.text("CREATE TABLE t (x)"))
+    assert listing(tmp_path) == [name, f"{name}/kept.db"]
+
+
+def test_a_url_would_end_at_a_question_mark(tmp_path):
+    with pytest.raises(SettingsError, match=r"a\?b/kept\.db: a question mark in the path .* rename the folder"):
+        sqlite_url(tmp_path / "a?b" / "kept.db")

@@ -21,7 +21,6 @@ LARGEST_FILE = 300_000  # bytes
 # Modules without a test file of their own, each with what tests them instead.
 UNMIRRORED: dict[str, str] = {
     "border/bounds.py": "border/test_limits.py tries every one",
-    "arrays.py": "four type aliases; mypy",
     "errors.py": "names of errors, which every test of an error uses",
     "emulator/architectures.py": "emulator/test_zoo.py: parameters and FLOPs of every variant",
     "platform/service/desk.py": "platform/service/test_api.py asks it everything, test_remote.py from afar",

@@ -9,3 +9,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Texts = NDArray[np.str_]
+
+
+def for_kernel(values: Floats) -> Floats:
+    """As compiled code takes it: float64, contiguous, writable; copied where it is not. Else Numba would compile the
+    same kernel once more, for many seconds.
+    """
+    return np.require(values, np.float64, ["C", "W"])

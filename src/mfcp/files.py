@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mfcp.errors import DataError
+from mfcp.errors import DataError, SettingsError
 
 
 @contextmanager
@@ -222,6 +222,17 @@ def output_file(path: Path) -> None:
 def _refuse_folder(path: Path) -> None:
     if os.path.isdir(path):  # False where that cannot be told
         raise DataError(f"{path}: a folder; expected the name of a file")
+
+
+def sqlite_url(path: Path) -> str:
+    """SQLAlchemy's URL of an SQLite file.
+
+    Raises:
+        SettingsError: a question mark in its path, which ends the path of a URL: the file would be made elsewhere.
+    """
+    if "?" in str(path):
+        raise SettingsError(f"{path}: a question mark in the path of a database; rename the folder that has it")
+    return f"sqlite:///{path}"
 
 
 def folder_digest(path: Path) -> str:

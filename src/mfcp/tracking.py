@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode
 import yaml
 
 from mfcp.errors import MfcpError
+from mfcp.files import sqlite_url
 from mfcp.progress import progress as bar
 
 if TYPE_CHECKING:
@@ -83,8 +84,12 @@ def checkout(root: Path | None = None) -> Path:
 
 
 def tracking_uri(root: Path | None = None) -> str:
-    """MLFLOW_TRACKING_URI if set, else the SQLite store of the checkout."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{checkout(root) / STORE}"
+    """MLFLOW_TRACKING_URI if set, else the SQLite store of the checkout.
+
+    Raises:
+        SettingsError: as `mfcp.files.sqlite_url`.
+    """
+    return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_url(checkout(root) / STORE)
 
 
 def log_results(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfcp.arrays import Bools, Floats, Ints
+from mfcp.arrays import Bools, Floats, Ints, for_kernel
 from mfcp.matching.integer.enumeration import all_plans
 from mfcp.matching.normal import expected_maximum, expected_shortfall
 from mfcp.matching.planning import FALLBACK_PRICE, QUICK_TASKS, quick, solve, solve_or_fall_back
@@ -260,14 +260,14 @@ def kernel_inputs(moments: Moments) -> tuple[Floats, Floats, Floats, Floats, Flo
     allowed = np.broadcast_to(moments.allowed, moments.time.shape).swapaxes(1, 2)
 
     def turned(values: Floats, shut: float) -> Floats:
-        return np.ascontiguousarray(np.where(allowed, np.swapaxes(values, 1, 2), shut), np.float64)
+        return for_kernel(np.where(allowed, np.swapaxes(values, 1, 2), shut))
 
     return (
         turned(moments.time, np.inf),
         turned(moments.time_variance, 0.0),
         turned(moments.reliability, 0.0),
         turned(moments.reliability_variance, 0.0),
-        np.zeros((0, 0)) if moments.zeta is None else np.ascontiguousarray(moments.zeta),
+        np.zeros((0, 0)) if moments.zeta is None else for_kernel(moments.zeta),
         np.zeros(moments.time.shape[:2]) + backlog,
     )
 

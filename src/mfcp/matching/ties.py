@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Floats, Ints, for_kernel
 from mfcp.matching.problem import EQUAL, SLACK, MatchingProblem, busy
 
 _MOST_PAIRS = 4_000_000  # entries of T up to which moves are tried; beyond, the engine's plan stands
@@ -85,8 +85,8 @@ def settled(problem: MatchingProblem, plans: Ints) -> Ints:
         use[:, r], limit[:, r] = capacity.use.swapaxes(1, 2), capacity.limit
     constraints = Constraints(
         np.zeros((B, 0, 0)) if problem.cost is None or not weights.cost else _turned(problem.cost),
-        np.zeros((B, M)) if problem.backlog is None else np.ascontiguousarray(problem.backlog),
-        np.zeros((0, 0)) if problem.zeta is None else np.ascontiguousarray(problem.zeta),
+        np.zeros((B, M)) if problem.backlog is None else for_kernel(problem.backlog),
+        np.zeros((0, 0)) if problem.zeta is None else for_kernel(problem.zeta),
         np.zeros(0),
         use,
         limit,
@@ -98,5 +98,5 @@ def settled(problem: MatchingProblem, plans: Ints) -> Ints:
 
 
 def _turned(values: Floats) -> Floats:
-    """(B, N, M) contiguous float64."""
-    return np.ascontiguousarray(values.swapaxes(1, 2), np.float64)
+    """(B, N, M)."""
+    return for_kernel(values.swapaxes(1, 2))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("api")  # one worker makes what they share
         (["--host", "0.0.0.0"], "can be reached by others"),
         (["--token-file", "/nonexistent"], "cannot read"),
         (["--model", "/nonexistent"], "no such release"),
-        (["--home", "/nonexistent"], "no platform here"),
+        (["--home", "/nonexistent"], "do with a release: --model"),
         (["--model", "/nonexistent", "--threads", "0"], "threads"),
     ],
 )

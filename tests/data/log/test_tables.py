@@ -98,6 +98,16 @@ def test_a_file_is_no_folder(tmp_path):
         read_tables(tmp_path / "trace.csv")
 
 
+def test_a_folder_with_nothing_of_a_log_may_hold_a_trace(tmp_path, folder):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "jobs.csv").write_text("job,submit\n")
+    with pytest.raises(DataError, match=r"saw jobs\.csv\. A trace of jobs is for `mfcp simulate --trace`"):
+        read_tables(tmp_path / "other")
+    (folder / "tasks.csv").unlink()
+    with pytest.raises(DataError, match=r"table 'tasks' is missing.*runs\.csv$"):
+        read_tables(folder)
+
+
 def test_missing_table(folder):
     (folder / "runs.csv").unlink()
     with pytest.raises(DataError, match=r"table 'runs' is missing; expected runs\.parquet .*saw clusters\.csv"):

@@ -22,6 +22,7 @@ Tables = dict[str, "pd.DataFrame"]
 """The tables of a log by name, see `mfcp.data.log.schema.SCHEMA`."""
 
 LOCK = ".writing.lock"
+_TRACE = ". A trace of jobs is for `mfcp simulate --trace`"
 Format = Literal["parquet", "csv", "jsonl"]
 
 
@@ -57,10 +58,7 @@ def find_tables(folder: Path) -> dict[str, Path]:
     """
     folder = Path(folder)
     if folder.is_file():
-        raise DataError(
-            f"{folder}: a file; expected the folder that holds {', '.join(_needed())}. A trace of jobs is for "
-            "`mfcp simulate --trace`"
-        )
+        raise DataError(f"{folder}: a file; expected the folder that holds {', '.join(_needed())}{_TRACE}")
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one that holds {', '.join(_needed())}")
     found = {}
@@ -71,9 +69,10 @@ def find_tables(folder: Path) -> dict[str, Path]:
         elif table.required:
             seen = sorted(p.name for p in folder.iterdir())
             listed = ", ".join(seen[:20]) or "nothing"
+            other = not found and not any(find_table(folder, name) for name in SCHEMA)
             raise DataError(
                 f"{folder}: table '{table.name}' is missing; expected {' or '.join(table.name + s for s in READERS)}, "
-                f"saw {listed}"
+                f"saw {listed}{_TRACE if other and seen else ''}"
             )
     return found
 

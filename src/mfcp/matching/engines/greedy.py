@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Floats, Ints, for_kernel
 from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.problem import SLACK, MatchingProblem, objective_value, reliability, violations
@@ -108,14 +108,14 @@ def _lister(problem: MatchingProblem) -> Callable[[Ints, float, float], Ints | N
     use, limit = np.zeros((R, N, M)), np.zeros((R, M))
     for r, capacity in enumerate(problem.capacities):
         use[r], limit[r] = capacity.use.T, capacity.limit
-    times, reliabilities = np.ascontiguousarray(problem.T.T), np.ascontiguousarray(problem.A.T)
+    times, reliabilities = for_kernel(problem.T.T), for_kernel(problem.A.T)
     longest = max(float(times[np.isfinite(times)].max()), 1e-300)
     none = np.zeros((0, 0))
     constraints = Constraints(
-        none if problem.cost is None or not weights.cost else np.ascontiguousarray(problem.cost.T),
-        np.zeros(M) if problem.backlog is None else np.ascontiguousarray(problem.backlog),
-        none if problem.zeta is None else problem.zeta,
-        np.zeros(0) if problem.deadline is None else np.ascontiguousarray(problem.deadline),
+        none if problem.cost is None or not weights.cost else for_kernel(problem.cost.T),
+        np.zeros(M) if problem.backlog is None else for_kernel(problem.backlog),
+        none if problem.zeta is None else for_kernel(problem.zeta),
+        np.zeros(0) if problem.deadline is None else for_kernel(problem.deadline),
         use,
         limit,
     )

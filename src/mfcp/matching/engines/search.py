@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from mfcp.arrays import Floats
+from mfcp.arrays import Floats, for_kernel
 from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.problem import SLACK, MatchingProblem
@@ -71,7 +71,7 @@ class Search(Engine):
         # Prices may bound nothing, but a charge must be more than that.
         unit = np.where(floor > 0.0, floor, bound[possible])
         charge = 4.0 * (q + unit) if fit is None else fit
-        T, A = (np.ascontiguousarray(values.swapaxes(1, 2), np.float64) for values in (rounds.T, rounds.A))
+        T, A = (for_kernel(values.swapaxes(1, 2)) for values in (rounds.T, rounds.A))
         zeta = np.zeros((0, 0)) if rounds.zeta is None else rounds.zeta
         plans, value, proven = np.full((len(T), N), -1), np.empty(len(T)), np.zeros(len(T), bool)
         kicks = min(self.effort * M // (N * (M * M + N)), _KICKS * N)

@@ -20,7 +20,7 @@ from mfcp.arrays import Floats
 from mfcp.border.json_text import read_json
 from mfcp.data.log.tables import Tables, write_tables
 from mfcp.errors import SettingsError, guarded
-from mfcp.files import replacing_folder, write_json
+from mfcp.files import replacing_folder, sqlite_url, write_json
 from mfcp.platform.simulation.queues import ClusterQueues
 from mfcp.platform.simulation.world import DAY, HOUR, SimulatedRun, SimulatorSettings, World, number_of
 from mfcp.platform.state.store import Store
@@ -203,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SettingsError(explain(error)) from None
     home.mkdir(parents=True, exist_ok=True)
     new = not (home / "simulator.json").exists()
-    simulator = Simulator(home, Store(database or f"sqlite:///{home / 'platform.db'}", make=new), settings)
+    simulator = Simulator(home, Store(database or sqlite_url(home / "platform.db"), make=new), settings)
     last, reported = time.monotonic(), 0
     while True:
         now = time.monotonic()

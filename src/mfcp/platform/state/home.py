@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mfcp.errors import MfcpError
+from mfcp.files import sqlite_url
 from mfcp.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ def home_folder(home: str = "") -> Path:
 
 def no_platform(home: Path) -> MfcpError:
     """The error for a folder in which there is no platform."""
-    return MfcpError(f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder")
+    return MfcpError(
+        f"{home}: no platform here; make it with `make platform`, or set MFCP_HOME to its folder. `mfcp serve` and "
+        "`mfcp ui` do with a release: --model data/release"
+    )
 
 
 def require_platform(home: Path) -> None:
@@ -48,7 +52,7 @@ def open_store(home: Path, *, wait_s: float = 120.0, new: bool = False) -> Store
     own, whole, url = home / "platform.db", (home / "repo").exists(), os.environ.get("MFCP_DATABASE")
     if not (new or whole or url or own.exists()):
         raise no_platform(home)
-    return Store(url or f"sqlite:///{own}", wait_s=wait_s, make=not whole)
+    return Store(url or sqlite_url(own), wait_s=wait_s, make=not whole)
 
 
 def log_folder(home: Path) -> Path:
