@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mfcp.arrays import for_kernel
+from mfcp.arrays import for_kernel, read_only
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,10 @@ def test_what_a_kernel_takes_is_contiguous_and_writable(given):
 def test_what_is_fine_is_not_copied():
     fine = np.ones((2, 3))
     assert for_kernel(fine) is fine
+
+
+def test_what_is_read_alone_is_a_view_and_leaves_its_owner_writable():
+    large = np.ones((2, 3), np.float32)
+    view = read_only(large)
+    assert np.shares_memory(view, large)
+    assert (view.dtype, view.flags.writeable, large.flags.writeable) == (np.float32, False, True)

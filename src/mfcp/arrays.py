@@ -16,3 +16,10 @@ def for_kernel(values: Floats) -> Floats:
     same kernel once more, for many seconds.
     """
     return np.require(values, np.float64, ["C", "W"])
+
+
+def read_only(values: Floats) -> Floats:
+    """As compiled code takes what is too large to copy: contiguous, of its own type, to be read alone."""
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view

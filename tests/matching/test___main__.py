@@ -26,10 +26,11 @@ rng = np.random.default_rng(1)
 with event.install_recorder("numba:compile") as recorder:
     for M, N in ((3, 12), (20, 400)):
         T, A = rng.lognormal(size=(M, N)), rng.uniform(0.8, 1.0, (M, N))
+        T.flags.writeable = N == 12
         for given in (
             {}, {"backlog": 1.0}, {"deadline": 1e4}, {"allowed": rng.random((M, N)) < 0.9},
             {"zeta": np.maximum(1 - 0.05 * np.arange(N + 1), 0.8)},
-            {"cost": T.T.copy().T, "objective": Objective(1.0, 0.1, 0.1)},
+            {"cost": T.T.copy().T, "objective": Objective(1, 0, 0.1)},
             {"capacities": [Capacity("memory", np.ones(N), float(N))]},
         ):
             for value in given.values():
@@ -37,6 +38,7 @@ with event.install_recorder("numba:compile") as recorder:
                     value.flags.writeable = False
             for engine in ("auto", "dual", "greedy"):
                 solve(MatchingProblem(T, A, 0.85, **given), engine)
+        solve(MatchingProblem(T.astype(np.float32), A.astype(np.float32), 0.85), "dual")
 assert not recorder.buffer, [event[1].data["dispatcher"] for event in recorder.buffer]
 """
 

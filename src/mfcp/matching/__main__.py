@@ -21,5 +21,5 @@ if __name__ == "__main__":
     compile_modules(prepared("matching"))
     os.nice(10)
     times = np.random.default_rng(0).lognormal(size=(8, 120))
-    for engine in ("dual", "greedy"):
-        solve(MatchingProblem(times, np.full(times.shape, 0.9), 0.5), engine)
+    for engine, kind in (("dual", np.float64), ("greedy", np.float64), ("dual", np.float32)):
+        solve(MatchingProblem(times.astype(kind), np.full(times.shape, 0.9, kind), 0.5), engine)

@@ -76,6 +76,8 @@ class Objective:
         weights = (self.makespan, self.total_time, self.cost)
         if not all(0 <= w <= HEAVIEST for w in weights) or not any(weights):
             raise DataError(f"weights of the objective must be 0 to {HEAVIEST:g} and not all 0, got {weights}")
+        for name in ("makespan", "total_time", "cost"):  # kernels would be compiled once more for whole numbers
+            object.__setattr__(self, name, float(getattr(self, name)))
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,12 @@ from mfcp.commands.simulating.tables import print_table
 from mfcp.errors import MfcpError, SettingsError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from collections.abc import Iterator, Mapping
+    from concurrent.futures import Executor
 
     import pandas as pd
 
+    Run = tuple[str, float | None, int]  # policy, load, seed
 FILES = ("speeds", "configurations", "batches", "pairs")
 OPTIONS = ("cluster", "columns", "sizes", "belief", "semantics", "placement", "leave_out")
 
@@ -31,9 +33,6 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
 
     Every run is a file in OUT/runs, named by a digest of what it depends on. The table of all is OUT/sweep.csv.
     """
-    from concurrent.futures import as_completed
-    from concurrent.futures.process import BrokenProcessPool
-
     from mfcp.border.json_text import read_json
     from mfcp.files import write_json
     from mfcp.paper import running
@@ -44,7 +43,7 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
     if options.compare or options.explain is not None:
         raise SettingsError("--compare, --explain: of single runs, not of a sweep")
     loads, seeds = _loads(options.loads), range(options.seed, options.seed + (options.seeds or 1))
-    base, runs = _digest(options, case), dict[Path, tuple[str, float | None, int]]()
+    base, runs = _digest(options, case), dict[Path, "Run"]()
     for run in product(policies, loads, seeds):
         own = hashlib.sha256(json.dumps([base, *run]).encode()).hexdigest()[:16]
         runs[Path(options.out) / "runs" / f"{own}.json"] = run
@@ -54,30 +53,50 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
     width = min(options.workers or os.cpu_count() or 1, max(len(missing), 1))
     with running.alone(options.out), cluster or nullcontext(lambda: running.processes(width)) as open_workers:
         if missing:
-            executor, _ = open_workers()
-            with executor, progress("sweep", len(missing)) as advance:
-                futures: dict[Future[dict[str, Any]], Path] = {
-                    executor.submit(run_cell, _plain(options), *run): path for path, run in missing.items()
-                }
-                try:
-                    for future in as_completed(futures):
-                        write_json(futures[future], future.result())
-                        advance()
-                except BrokenProcessPool:
-                    raise MfcpError("a process died (out of memory?); run again: finished runs are kept") from None
-                except BaseException:
-                    executor.shutdown(wait=False, cancel_futures=True)
-                    raise
+            with progress("sweep", len(missing)) as advance:
+                here = width == 1 and not options.scheduler  # a process of its own takes longer to start than most runs
+                done = _run_here(case, missing) if here else _run_over(open_workers()[0], _plain(options), missing)
+                for path, record in done:
+                    write_json(path, record)
+                    advance()
         _tell([read_json(path) for path in runs], options.out)
+
+
+def _run_here(case: Case, runs: Mapping[Path, Run]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path, run in runs.items():
+        yield path, _record(case, *run)
+
+
+def _run_over(
+    executor: Executor, options: dict[str, Any], runs: Mapping[Path, Run]
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Runs as they end, in whatever order."""
+    from concurrent.futures import as_completed
+    from concurrent.futures.process import BrokenProcessPool
+
+    with executor:
+        futures = {executor.submit(run_cell, options, *run): path for path, run in runs.items()}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool:
+            raise MfcpError("a process died (out of memory?); run again: finished runs are kept") from None
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def run_cell(options: dict[str, Any], name: str, load: float | None, seed: int) -> dict[str, Any]:
     """One run, in a worker; a process reads the trace once."""
-    from mfcp.simulator.policies.base import Policy
     from mfcp.simulator.simulation import import_policies
 
     import_policies()
-    case = _case(json.dumps(options))
+    return _record(_case(json.dumps(options)), name, load, seed)
+
+
+def _record(case: Case, name: str, load: float | None, seed: int) -> dict[str, Any]:
+    from mfcp.simulator.policies.base import Policy
+
     outcome = (case if load is None else case.at_load(load)).run(Policy.parse(spec_of(name)), seed)
     metrics = {key: value if value == value else None for key, value in outcome.metrics().items()}
     return {"policy": name, "load": load, "seed": seed, **metrics}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Floats, Ints, read_only
 from mfcp.matching.large.candidates import Prices, Row, rows_of
 from mfcp.matching.problem import SLACK, MatchingProblem
 
@@ -151,7 +151,7 @@ def relax(problem: MatchingProblem, factor: Floats, penalty: float | None, value
     if money is not None:
         sizes = sizes + np.abs(money[:, probe])
     return Relaxation(
-        np.ascontiguousarray(T), np.ascontiguousarray(problem.A), np.ones(N), speed, hourly, money, rows, cap,
+        read_only(T), read_only(problem.A), np.ones(N), speed, hourly, money, rows, cap,
         weights.makespan, need, np.inf if penalty is None else penalty, 1e-9 * N * (float(sizes.max()) or 1.0),
     )  # fmt: skip
 
