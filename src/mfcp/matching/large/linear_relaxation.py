@@ -45,6 +45,11 @@ class Relaxation:
     penalty: float
     unit: float
 
+    def __post_init__(self) -> None:
+        for name in ("T", "A"):
+            if isinstance(table := getattr(self, name), np.ndarray):  # else where a worker finds it
+                object.__setattr__(self, name, read_only(table))
+
     @property
     def width(self) -> int:
         """B, rows per cluster."""
@@ -151,7 +156,7 @@ def relax(problem: MatchingProblem, factor: Floats, penalty: float | None, value
     if money is not None:
         sizes = sizes + np.abs(money[:, probe])
     return Relaxation(
-        read_only(T), read_only(problem.A), np.ones(N), speed, hourly, money, rows, cap,
+        T, problem.A, np.ones(N), speed, hourly, money, rows, cap,
         weights.makespan, need, np.inf if penalty is None else penalty, 1e-9 * N * (float(sizes.max()) or 1.0),
     )  # fmt: skip
 
