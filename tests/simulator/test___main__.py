@@ -21,6 +21,9 @@ with event.install_recorder("numba:compile") as recorder:
     for name in ("fifo", "easy", "srsf", "las", "themis"):
         simulate(jobs, Cluster.parse("a:1x2,b:2"), Policy.build(name))
     simulate(jobs, Cluster.parse("2x2"), Policy.build("las", promote=0.5))
+    due = Jobs.simple(jobs.submit, jobs.gpus, jobs.duration, deadline=jobs.submit + 30.0)
+    for name in ("edf", "elastic_flow", "chronus"):
+        simulate(due, Cluster.parse("2x2"), Policy.build(name))
     simulate(jobs, Cluster.parse("2x3"), Policy.build("sjf"), placement="fgd")
 assert not recorder.buffer, recorder.buffer
 """

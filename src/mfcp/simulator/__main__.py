@@ -19,5 +19,6 @@ if __name__ == "__main__":
     jobs = Jobs.simple(np.zeros(2), np.ones(2, np.int64), np.ones(2), deadline=np.ones(2))
     for member in [each for each in Policy.members.values() if issubclass(each, Ordering)]:
         simulate(jobs, Cluster.parse("1"), member())
+    simulate(jobs, Cluster.parse("1"), Policy.build("elastic_flow"))
     simulate(jobs, Cluster.parse("1"), Policy.build("las"), semantics=PRESETS["muri"])
     simulate(jobs, Cluster.parse("1"), Policy.build("fifo"), placement="fgd")

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
+from mfcp.arrays import read_only
 from mfcp.matching.large.pricing_kernels import BLOCK, Chosen, Costs, price_tasks
 
 
 def priced(T, A, p, q, *, width=4, spread=0, extra=None, old=None, used=None, cap=None):
     M, n = T.shape
     cap = np.full(M, 1e300) if cap is None else cap
-    costs = Costs(T, A, 0, n, np.empty((0, 0)) if extra is None else extra, p, q, cap, np.zeros(4096 + BLOCK + 1))
+    extra, noise = np.empty((0, 0)) if extra is None else extra, np.zeros(4096 + BLOCK + 1)
+    costs = Costs(read_only(T), read_only(A), 0, n, extra, p, q, cap, noise)
     chosen = Chosen(np.empty((n, width), np.int32), np.empty((n, width)), np.empty((n, width)), np.empty(n))
     nothing = np.empty((n, 0), np.int32), np.empty((n, 0), bool)
     price_tasks(costs, spread, *(nothing if old is None else (old, used)), chosen)
@@ -50,7 +52,7 @@ def test_a_cluster_on_which_a_task_takes_too_long_is_no_candidate():
 def test_candidates_in_use_stay_and_clusters_in_turn_are_added():
     T, A, p, q = drawn()
     order = (p[:, None] * T - q * A).argsort(axis=0).T
-    old = order[:, -2:].astype(np.int32)  # the dearest two
+    old = order[:, -2:].astype(np.int32, order="C")  # the dearest two
     used = np.ones((600, 2), bool)
     used[::2, 1] = False
     found = priced(T, A, p, q, width=5, spread=1, old=old, used=used)
