@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from mfcp.cli import main
+from mfcp.errors import DataError
+from mfcp.files import write_json
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.simulation import import_policies, simulate
@@ -68,6 +70,26 @@ def test_what_a_run_depends_on_makes_it_another(trace, tmp_path, capsys):
     assert len(list((tmp_path / "out/runs").iterdir())) == 5
     printed = capsys.readouterr().out
     assert (printed.count("1 runs, 0 done before"), printed.count("1 runs, 1 done before")) == (5, 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_was_done_before_the_disk_was_full_is_kept(trace, tmp_path, capsys, monkeypatch, workers):
+    few = ("--policy", "fifo,sjf", "--seeds", 2, "--workers", workers, "--out", tmp_path / "out")
+    written = []
+
+    def once(path, content):
+        if written:
+            raise DataError(f"{path}: cannot write (No space left on device)")
+        written.append(path)
+        write_json(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mfcp.files.write_json", once)
+        assert call(trace, *few) == 2
+        assert "cannot write" in capsys.readouterr().err
+    assert list((tmp_path / "out/runs").iterdir()) == written
+    assert call(trace, *few) == 0
+    assert "4 runs, 1 done before" in capsys.readouterr().out
 
 
 def test_over_dask_as_over_processes(trace, tmp_path):

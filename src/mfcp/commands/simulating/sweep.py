@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import json
 import os
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import cache
 from importlib.metadata import version
 from itertools import product
@@ -18,7 +18,7 @@ from mfcp.commands.simulating.tables import print_table
 from mfcp.errors import MfcpError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Mapping
     from concurrent.futures import Executor
 
     import pandas as pd
@@ -53,24 +53,24 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
     width = min(options.workers or os.cpu_count() or 1, max(len(missing), 1))
     with running.alone(options.out), cluster or nullcontext(lambda: running.processes(width)) as open_workers:
         if missing:
-            with progress("sweep", len(missing)) as advance:
-                here = width == 1 and not options.scheduler  # a process of its own takes longer to start than most runs
-                done = _run_here(case, missing) if here else _run_over(open_workers()[0], _plain(options), missing)
+            here = width == 1 and not options.scheduler  # a process of its own takes longer to start than most runs
+            done = _run_here(case, missing) if here else _run_over(open_workers()[0], _plain(options), missing)
+            with closing(done), progress("sweep", len(missing)) as advance:
                 for path, record in done:
                     write_json(path, record)
                     advance()
         _tell([read_json(path) for path in runs], options.out)
 
 
-def _run_here(case: Case, runs: Mapping[Path, Run]) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _run_here(case: Case, runs: Mapping[Path, Run]) -> Generator[tuple[Path, dict[str, Any]], None, None]:
     for path, run in runs.items():
         yield path, _record(case, *run)
 
 
 def _run_over(
     executor: Executor, options: dict[str, Any], runs: Mapping[Path, Run]
-) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Runs as they end, in whatever order."""
+) -> Generator[tuple[Path, dict[str, Any]], None, None]:
+    """Runs as they end, in whatever order; once it is closed, those that have not begun are not done."""
     from concurrent.futures import as_completed
     from concurrent.futures.process import BrokenProcessPool
 
