@@ -12,14 +12,18 @@ Texts = NDArray[np.str_]
 
 
 def for_kernel(values: Floats) -> Floats:
-    """As compiled code takes it: float64, contiguous, writable; copied where it is not. Else Numba would compile the
-    same kernel once more, for many seconds.
+    """The values as a contiguous, writable array of float64; copied only where they are none.
+
+    Numba compiles a kernel once more for an array of another kind, which takes seconds.
     """
     return np.require(values, np.float64, ["C", "W"])
 
 
 def read_only(values: Floats) -> Floats:
-    """As compiled code takes what is too large to copy: contiguous, of its own type, to be read alone."""
+    """A contiguous view that nobody can write to, for kernels that read what is too large to copy.
+
+    Arrays of either kind become one kind by it, so that Numba compiles one kernel for each precision.
+    """
     view = np.ascontiguousarray(values).view()
     view.flags.writeable = False
     return view

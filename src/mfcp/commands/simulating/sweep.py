@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    Run = tuple[str, float | None, int]  # policy, load, seed
+Run = tuple[str, float | None, int]  # policy, load, seed
 FILES = ("speeds", "configurations", "batches", "pairs")
 OPTIONS = ("cluster", "columns", "sizes", "belief", "semantics", "placement", "leave_out")
 
@@ -43,7 +43,7 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
     if options.compare or options.explain is not None:
         raise SettingsError("--compare, --explain: of single runs, not of a sweep")
     loads, seeds = _loads(options.loads), range(options.seed, options.seed + (options.seeds or 1))
-    base, runs = _digest(options, case), dict[Path, "Run"]()
+    base, runs = _digest(options, case), dict[Path, Run]()
     for run in product(policies, loads, seeds):
         own = hashlib.sha256(json.dumps([base, *run]).encode()).hexdigest()[:16]
         runs[Path(options.out) / "runs" / f"{own}.json"] = run
