@@ -65,7 +65,10 @@ def _of_the_root(app: Any, path: Any, document: str, content: list[str]) -> None
 
 
 def _with_records(app: Any, document: str, content: list[str]) -> None:
-    """The records below their index, whose file is for GitHub as well; links out of the site are text."""
-    if document == "decisions/README":
-        content[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"
+    """Records are reached from their index: beside every page, a hundred more links would hide the others.
+
+    Links out of the site are text.
+    """
+    if document.startswith("decisions/0"):
+        content[0] = f"---\norphan: true\n---\n{content[0]}"
     content[0] = re.sub(r"\[([^\]]*)\]\((?:\.\./)+data/[\w./-]+\)", r"\1", content[0])

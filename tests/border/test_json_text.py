@@ -32,7 +32,7 @@ def expected(value):
     return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(VALUES, st.booleans())
 def test_what_json_writes_is_read(value, ascii):
     content = json.dumps(value, ensure_ascii=ascii).encode()
@@ -40,7 +40,7 @@ def test_what_json_writes_is_read(value, ascii):
     assert parse_json(content, "a", Limits()) == expected(value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet='{}[]",:0-9eE.\\ud8nullt ', max_size=60).map(str.encode) | st.binary(max_size=40))
 def test_no_text_gives_anything_but_a_value_or_a_data_error(content):
     with suppress(DataError):

@@ -14,7 +14,7 @@ from mfcp.border.matrices import read_numbers
 from mfcp.errors import DataError
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(hnp.arrays(st.sampled_from([np.float32, np.float64, np.int64]), hnp.array_shapes(min_dims=2, max_dims=2)))
 def test_what_is_written_is_read(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("m")
@@ -58,7 +58,7 @@ def test_what_is_no_array_is_refused(tmp_path, content):
         read_numbers(tmp_path / "a.npy")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60), st.sampled_from([".npy", ".csv"]))
 def test_no_content_gives_anything_but_numbers_or_a_data_error(tmp_path_factory, content, ending):
     path = tmp_path_factory.mktemp("m") / f"a{ending}"

@@ -108,7 +108,7 @@ def test_bad_json_line_is_named(tmp_path, small_log):
         read_tables(tmp_path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode), format=st.sampled_from(FORMATS))
 def test_no_content_gives_anything_but_a_data_error(tmp_path_factory, content, format):
     folder = tmp_path_factory.mktemp("log")
@@ -120,7 +120,7 @@ def test_no_content_gives_anything_but_a_data_error(tmp_path_factory, content, f
 header = "run_id,task_id,cluster_id,attempt,step_time_s,samples_per_s,duration_s,status,started_at"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rest=st.text(st.sampled_from('a1,"\n\r\t .-'), max_size=40))
 def test_any_text_below_the_header_is_read_or_named(tmp_path_factory, rest):
     folder = tmp_path_factory.mktemp("log")

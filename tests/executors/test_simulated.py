@@ -15,7 +15,7 @@ from mfcp.executors.simulated import Simulated
 jobs = st.lists(st.sampled_from([0.0, 1.0, 1.0, 2.5, 7.0]), min_size=1, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(jobs, st.integers(1, 3), st.sampled_from([2.0, 100.0]))
 def test_first_come_first_served(seconds, slots, limit):
     """Second by second: who is first in the queue takes a slot as soon as one is free."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -42,22 +43,38 @@ def toy(tmp_path: Path) -> Path:
     return root
 
 
+OPEN = ExitStack()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The server ends with the last flow test, not with the last of all: without work, too, it keeps a core busy."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        OPEN.close()
+
+
 @pytest.fixture(scope="session")
-def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
+def opened() -> Iterator[ExitStack]:
+    """What ends with the last flow test, or with a session that is broken off."""
+    with OPEN:
+        yield OPEN
+
+
+@pytest.fixture(scope="session")
+def prefect(opened: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Prefect:
     """A Prefect server of the tests' own, on a free port of this machine."""
     home = tmp_path_factory.mktemp("prefect")
     (port,) = service.free_ports(1)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ELSEWHERE.items():
-            patch.setenv(name, value)
-        environment.without_proxy()
-        with service.server(home, port) as api:
-            yield Prefect(home, port, api)
+    patch = opened.enter_context(pytest.MonkeyPatch.context())
+    for name, value in ELSEWHERE.items():
+        patch.setenv(name, value)
+    environment.without_proxy()
+    return Prefect(home, port, opened.enter_context(service.server(home, port)))
 
 
 @pytest.fixture(scope="session")
-def flow_process(prefect: Prefect, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowProcess]:
+def flow_process(opened: ExitStack, prefect: Prefect, tmp_path_factory: pytest.TempPathFactory) -> FlowProcess:
     """A process that runs flows against that server."""
     process = FlowProcess(prefect, tmp_path_factory.mktemp("flows"))
-    yield process
-    process.end()
+    opened.callback(process.end)
+    return process

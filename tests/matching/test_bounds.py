@@ -11,7 +11,7 @@ from mfcp.matching.problem import MatchingProblem, objective_value
 
 
 @given(platforms())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_simple_bounds_are_below_every_plan(given):
     problem = built(given)
     assume(problem is not None)
@@ -30,7 +30,7 @@ def test_simple_bounds_by_hand():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_tasks_that_share_no_cluster_bound_the_makespan(seed):
     rng = np.random.default_rng(seed)
     M, N = 3, int(rng.integers(1, 6))

@@ -24,7 +24,7 @@ def least_by_hand(given, name, others):
 
 @pytest.mark.parametrize("engine", ["enumerated", "elastic"])
 @given(given=platforms(most_tasks=4))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_every_number_is_the_least_over_all_plans(engine, given):
     problem = built(given)
     assume(problem is not None and not np.isfinite(best_by_hand(given)))
@@ -49,7 +49,7 @@ def test_every_number_is_the_least_over_all_plans(engine, given):
 
 
 @given(given=platforms(most_tasks=4))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_relaxed_by_what_it_says_the_round_has_a_plan(given):
     problem = built(given)
     assume(problem is not None and not np.isfinite(best_by_hand(given)))
@@ -115,7 +115,7 @@ def test_a_round_of_a_batch_is_told_by_its_index():
 
 
 @given(seed=st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_feasible_round_passes(seed):
     rng = np.random.default_rng(seed)
     A = rng.uniform(0.5, 1, (3, 4))

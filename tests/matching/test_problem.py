@@ -52,7 +52,7 @@ def test_gamma_out_of_reach_gives_both_numbers():
 
 
 @given(platforms(most_tasks=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_plans_value_and_violations_are_those_of_clusters_that_run_it(given):
     """Against plain Python in which every cluster works through its tasks; on every plan, broken or not."""
     problem = built(given)

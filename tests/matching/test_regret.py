@@ -23,7 +23,7 @@ def problems(draw, most_clusters=3, most_tasks=5):
 
 
 @given(problems())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_regret_is_zero_at_the_truth_and_positive_for_any_feasible_plan(problem):
     optimal = solve(problem)
     assume(optimal.status == "optimal")

@@ -18,7 +18,7 @@ from mfcp.matching.relaxed.mirror_descent import mirror_descent, mirror_step, ob
 from mfcp.matching.relaxed.objective import relaxed_problem, smooth_makespan
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 8), st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 50.0, 1e4]))
 def test_theorem_1_log_sum_exp_is_within_log_m_over_beta(M, seed, beta):
     generator = torch.Generator().manual_seed(seed)
@@ -146,7 +146,7 @@ def test_11_fails_for_algorithm_1_whatever_the_constants():
         assert missed.any()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.sampled_from([1.0, 1e-1, 1e-2, 1e-3]))
 def test_11_mended_the_optimum_keeps_gamma_by_a_margin_and_costs_at_most_lam(seed, lam):
     """g >= lam m / (lam + h(X') - h(X)) for every plan X' with g(X') = m > 0, and h(X) <= min h + lam, where h is F
@@ -191,7 +191,7 @@ def test_18_fails_in_its_bias_and_in_its_variance():
     assert abs((off**2).sum(1).mean() - expected) < 0.05 * expected
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.01, 0.3, 3.0]), st.sampled_from([1, 8]))
 def test_18_mended_by_stein_and_nesterov_spokoiny(seed, d, delta, S):
     """E‖est - ∇F‖² <= beta² Δ² d + [beta² Δ² (d + 6)³ / 2 + 2 (d + 4) ‖∇F‖²] / S."""
@@ -239,7 +239,7 @@ def test_19_fails_for_short_steps_and_for_algorithm_1():
     assert ((x - corner) ** 2).sum() > 0.2 > (1 - 0.5) ** 200
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 1.0]))
 def test_19_mended_projected_descent_contracts_by_one_minus_kappa_eta(seed, part):
     rng = np.random.default_rng(seed)
@@ -266,7 +266,7 @@ def test_20_fails_where_the_gradient_at_the_optimum_is_not_zero():
     assert np.mean(squares) > 100 * (2 * (start - c.min()) / (eta * k))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_20_mended_by_the_projected_gradient(seed):
     """(1/k) Σ ‖G‖² <= 2 (F(x0) - F_inf) / (eta k), G = (x - P(x - eta ∇F(x))) / eta, without convexity."""

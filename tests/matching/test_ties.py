@@ -42,7 +42,7 @@ def least_by_hand(given, price):
 
 
 @given(platforms(), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_of_all_plans_the_preferred_one_is_taken(given, price):
     problem, wanted = built(given), None
     if problem is None or (wanted := least_by_hand(given, price)) is None:
@@ -65,7 +65,7 @@ def neighbours(plan, clusters):
 
 @pytest.mark.parametrize("engine", ["milp", "greedy", "search", "dual", "pop", "admm", "auto"])
 @given(platforms(), st.sampled_from([None, None, 5.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_move_or_swap_leads_to_a_preferred_plan(engine, given, price):
     given.pop("deadline", None)
     problem = built(given)

@@ -77,7 +77,7 @@ def take(b, k):
     return replace(b, **{name: getattr(b, name)[k : k + 1] for name in names})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), M=st.integers(1, 3), N=st.integers(1, 5), size=st.sampled_from([0.0, 0.05, 0.8]))
 def test_no_measurement_is_worth_less_than_nothing(seed, M, N, size):
     b, covariance = round_of(M=M, N=N, seed=seed, size=size)
@@ -197,7 +197,7 @@ def test_a_measured_cell_is_as_certain_as_its_measurement_whatever_was_believed(
     assert (known.log_sd <= b.log_sd).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), factor=st.floats(0.7, 4.0), cells=st.permutations(range(3)))
 def test_evidence_in_steps_leaves_the_spread_that_it_leaves_at_once(seed, factor, cells):
     b, covariance = spread(seed=seed, factor=factor)

@@ -1,6 +1,8 @@
 """What must hold of every policy, on every cluster, with and without failures."""
 
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -48,8 +50,15 @@ def in_use(log):
     return change.groupby(log["time_s"]).sum().cumsum()
 
 
+def instants(log):
+    """(event, job, accelerators) of each row, a list for every instant of a log."""
+    columns = (log[name].tolist() for name in ("time_s", "event", "job", "gpus"))
+    for _, rows in groupby(zip(*columns, strict=True), key=itemgetter(0)):
+        yield [row[1:] for row in rows]
+
+
 @every_ordering
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10_000), cluster=st.sampled_from(["8", "2x8", "8x2"]), terms=st.sampled_from(EVENTS))
 def test_capacity_gangs_and_all_jobs(name, seed, cluster, terms):
     """Capacity is never exceeded, a job has all its accelerators or none, nobody is lost or ends too early."""
@@ -86,7 +95,7 @@ def test_one_job_takes_its_duration(name):
 
 
 @pytest.mark.parametrize("name", DECIDING)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10_000))
 def test_sizes_keep_capacity_and_lose_nobody(name, seed):
     """What is held changes with `resized`; nobody is lost but those who were declined; no rate is exceeded."""
@@ -94,12 +103,12 @@ def test_sizes_keep_capacity_and_lose_nobody(name, seed):
     ways = Configurations.elastic(jobs, cluster)
     outcome = simulate(jobs, cluster, Policy.build(name), configurations=ways)
     held, most = dict.fromkeys(range(25), 0), 0
-    for _, rows in outcome.log.groupby("time_s"):
-        for row in rows.itertuples():
-            if row.event in ("started", "resized"):
-                held[row.job] = row.gpus
-            elif row.event in ("stopped", "finished"):
-                held[row.job] = 0
+    for rows in instants(outcome.log):
+        for event, job, gpus in rows:
+            if event in ("started", "resized"):
+                held[job] = gpus
+            elif event in ("stopped", "finished"):
+                held[job] = 0
         most = max(most, sum(held.values()))
     assert 0 < most <= 8
     declined = outcome.log.loc[outcome.log["event"] == "declined", "job"]
@@ -109,7 +118,7 @@ def test_sizes_keep_capacity_and_lose_nobody(name, seed):
     assert (outcome.finished[done] - outcome.started[done] >= least[done] * (1 - 1e-9)).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_jobs_admitted_with_true_times_meet_their_deadlines(seed):
     jobs = drawn(seed, n=30)
@@ -119,7 +128,7 @@ def test_jobs_admitted_with_true_times_meet_their_deadlines(seed):
     assert (outcome.finished[done] <= jobs.deadline[done] + 1e-6).all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 7))
 def test_allox_and_hydra_on_one_device_run_the_shortest_first(seed, n):
     duration = np.random.default_rng(seed).permutation(np.arange(1, n + 1)) * 100.0
@@ -131,7 +140,7 @@ def test_allox_and_hydra_on_one_device_run_the_shortest_first(seed, n):
 
 
 @pytest.mark.parametrize("name", [name for name in SHARES if not Policy.members[name].strict])
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 10_000))
 def test_shares_keep_capacity_and_lose_nobody(name, seed):
     jobs = drawn(seed, n=25)
@@ -146,7 +155,7 @@ def test_shares_keep_capacity_and_lose_nobody(name, seed):
 
 
 @every_ordering
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10_000))
 def test_nothing_idles_while_a_job_that_fits_waits(name, seed):
     """Work is conserved by every policy that lets jobs pass others: on a pool, what waits does not fit."""
@@ -156,16 +165,16 @@ def test_nothing_idles_while_a_job_that_fits_waits(name, seed):
     jobs = drawn(seed)
     log = simulate(jobs, Cluster.parse("8"), policy).log
     free, waiting = 8, {}
-    for _, rows in log.groupby("time_s"):
-        for row in rows.itertuples():
-            if row.event == "started":
-                free -= row.gpus
-                waiting.pop(row.job)
-            elif row.event in ("stopped", "submitted"):
-                free += row.gpus * (row.event == "stopped")
-                waiting[row.job] = row.gpus
-            elif row.event == "finished":
-                free += row.gpus
+    for rows in instants(log):
+        for event, job, gpus in rows:
+            if event == "started":
+                free -= gpus
+                waiting.pop(job)
+            elif event in ("stopped", "submitted"):
+                free += gpus * (event == "stopped")
+                waiting[job] = gpus
+            elif event == "finished":
+                free += gpus
         assert min(waiting.values(), default=9) > free
 
 
@@ -188,7 +197,7 @@ def optimal_jct(submit, duration):
     return best(0, tuple(duration)) - sum(submit)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), min_size=1, max_size=4))
 def test_srsf_with_the_truth_is_optimal_on_one_device(drawn_jobs):
     rows = sorted(drawn_jobs)

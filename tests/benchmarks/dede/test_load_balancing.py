@@ -32,7 +32,7 @@ def drawn(seed, spare):
     return shards, planned(shards, placed / placed.sum(axis=0))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(0, 60))
 def test_idle_replicas_stay_while_there_is_memory_the_most_loaded_first(seed, spare):
     shards, plan = drawn(seed, spare)
@@ -45,7 +45,7 @@ def test_idle_replicas_stay_while_there_is_memory_the_most_loaded_first(seed, sp
         assert set(np.flatnonzero(held[server])) == used | set(idle[:room])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(0, 40))
 def test_a_plan_with_load_on_every_replica_keeps_the_band(seed, spare):
     shards, _ = drawn(seed, spare)

@@ -64,7 +64,7 @@ run = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=st.lists(run, min_size=1, max_size=6), format=st.sampled_from(FORMATS))
 def test_any_values_survive_writing_and_reading(tmp_path_factory, rows, format):
     folder = tmp_path_factory.mktemp("log")

@@ -83,7 +83,7 @@ change = st.sampled_from(sorted(BAD_CELLS)).flatmap(
 )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(changes=st.lists(change, max_size=6))
 def test_every_row_is_either_kept_or_quarantined(small_log_factory, changes):
     tables = small_log_factory()

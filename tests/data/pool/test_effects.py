@@ -7,7 +7,7 @@ from mfcp.data.pool.effects import cluster_effects, task_effects
 finite = st.floats(-3, 3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(clusters=st.lists(finite, min_size=2, max_size=5), tasks=st.lists(finite, min_size=2, max_size=8), hole=finite)
 def test_effects_of_a_product_are_found_despite_holes(clusters, tasks, hole):
     log = np.add.outer(clusters, tasks)
@@ -26,7 +26,7 @@ def test_clusters_that_share_no_task_are_groups_of_their_own():
     np.testing.assert_allclose(effect, np.log([2**-0.5, 2**0.5, 10**-0.5, 10**0.5]), atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), groups=st.integers(1, 3), n=st.integers(1, 400))
 def test_cluster_effects_solve_the_least_squares_problem(seed, groups, n):
     """Against the whole system, the mean of each group held at 0: what times cannot tell must leave no noise."""

@@ -111,7 +111,7 @@ def compare(log, cells, sizes):
     np.testing.assert_allclose(square, cells["square"], rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     runs=st.lists(RUN, min_size=1, max_size=25),
     tasks=st.tuples(TASK, TASK, TASK, TASK),

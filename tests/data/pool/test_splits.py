@@ -62,7 +62,7 @@ def test_family_is_the_first_word_of_the_model(model, family):
 sizes = st.lists(st.integers(1, 12), min_size=12, max_size=40)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(sizes=sizes, seed=st.integers(0, 1000))
 def test_families_are_never_divided_and_shares_are_close(sizes, seed):
     families = [f"f{k}" for k, size in enumerate(sizes) for _ in range(size)]

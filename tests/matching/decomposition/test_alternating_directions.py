@@ -17,7 +17,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seeds, st.integers(1, 8), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_simplex_projection_meets_its_optimality_conditions(seed, size, inside):
     rng = np.random.default_rng(seed)
     point, radius = 2 * rng.standard_normal((4, size)), rng.uniform(0.1, 3, 4)
@@ -35,7 +35,7 @@ def test_simplex_projection_meets_its_optimality_conditions(seed, size, inside):
 
 
 @given(seeds, st.integers(1, 8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_knapsack_projection_meets_its_optimality_conditions(seed, size):
     rng = np.random.default_rng(seed)
     point, weight, limit = 2 * rng.standard_normal((4, size)), rng.uniform(0.2, 3, size), rng.uniform(0.1, 3, 4)
@@ -53,7 +53,7 @@ def test_knapsack_projection_meets_its_optimality_conditions(seed, size):
 
 
 @given(seeds, st.integers(1, 4))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_row_multipliers_are_those_of_nonnegative_least_squares(seed, rows):
     rng = np.random.default_rng(seed)
     matrix, target = rng.standard_normal((3, rows + 3, rows)), rng.standard_normal((3, rows + 3))
@@ -68,7 +68,7 @@ def test_row_multipliers_are_those_of_nonnegative_least_squares(seed, rows):
 
 
 @given(platforms(), seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_both_steps_are_proximal(problem, seed):
     """A projection's result satisfies its constraints and lies nearer to the point than any other feasible one."""
     rng = np.random.default_rng(seed)

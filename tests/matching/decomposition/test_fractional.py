@@ -54,7 +54,7 @@ def test_fractions_and_bound_reach_the_optimum_of_the_linear_program(M, N, seed)
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_prices_certify(seed, M, N):
     problem, rng = drawn(M, N, seed, tight=0.9), np.random.default_rng(seed)
     blocks = RelaxedMatching(problem, [])

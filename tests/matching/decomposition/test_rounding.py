@@ -16,7 +16,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(platforms())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_bound_optimum_and_plan_come_in_this_order(problem):
     values = [
         float(objective_value(problem, np.array(plan)))

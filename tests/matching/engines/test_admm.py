@@ -14,7 +14,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seeds)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_order_of_clusters_and_unit_of_time_do_not_matter(seed):
     problem, rng = drawn(4, 30, seed), np.random.default_rng(seed)
     order = rng.permutation(4)

@@ -33,7 +33,7 @@ def test_at_the_time_limit_the_plan_holds_and_the_bound_is_a_bound():
 
 
 @given(platforms(), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_dual_has_a_plan_where_there_is_one_and_its_bound_is_one(given, price):
     problem, best = built(given), best_by_hand(given, price)
     assume(problem is not None)

@@ -14,7 +14,7 @@ from mfcp.matching.problem import Capacity, MatchingProblem, reliability
 
 
 @given(platforms(most_tasks=4), st.randoms(use_true_random=False), st.sampled_from([1e-3, 60.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_order_of_clusters_and_tasks_and_the_units_change_nothing_else(given, random, unit):
     M, N = given["T"].shape
     rows, columns = random.sample(range(M), M), random.sample(range(N), N)

@@ -11,7 +11,7 @@ from mfcp.matching.problem import Capacity, MatchingProblem, Objective
 
 
 @given(platforms(), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 def test_plans_hold_and_bounds_are_bounds(given, price):
     problem = built(given)
     assume(problem is not None)
@@ -30,7 +30,7 @@ def test_plans_hold_and_bounds_are_bounds(given, price):
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5, 1.0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_whatever_gamma_is_reachable_is_reached(seed, share):
     rng = np.random.default_rng(seed)
     T, A = rng.lognormal(0, 1, (4, 12)), rng.uniform(0.5, 1.0, (4, 12))

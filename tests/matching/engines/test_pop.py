@@ -17,7 +17,7 @@ def drawn(M, N, seed, **extra):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_merged_parts_are_a_plan_between_optimum_and_nothing(seed, parts):
     problem = drawn(2, 7, seed)
     solution, optimum = solve(problem, Pop(parts=parts, seed=1)), solve(problem, "exact")

@@ -22,7 +22,7 @@ from mfcp.matching.problem import Capacity, MatchingProblem
     st.booleans(),
     st.sampled_from([None, 0.5, 30.0]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_statuses_bounds_and_plans_agree_with_enumeration(M, N, seed, masked, parallel, ties, price):
     problem = rounds(M, N, 4, seed, masked=masked, parallel=parallel, ties=ties)
     found, best = solve(problem, "search", price=price), solve(problem, "enumerate", price=price)

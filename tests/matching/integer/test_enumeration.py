@@ -10,7 +10,7 @@ from mfcp.matching.planning import solve
 
 
 @given(platforms(), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_enumeration_is_the_least_objective_of_all_plans_that_hold(given, price):
     problem, expected = built(given), best_by_hand(given, price)
     if problem is None:

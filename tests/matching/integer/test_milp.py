@@ -14,7 +14,7 @@ from mfcp.matching.problem import Capacity, MatchingProblem
 
 
 @given(platforms(parallel=False), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_highs_agrees_with_enumeration(given, price):
     problem = built(given)
     if problem is not None:
@@ -23,7 +23,7 @@ def test_highs_agrees_with_enumeration(given, price):
 
 @pytest.mark.slow
 @given(platforms(most_clusters=4, most_tasks=6, parallel=False), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 def test_highs_agrees_with_enumeration_on_many_more(given, price):
     problem = built(given)
     if problem is not None:

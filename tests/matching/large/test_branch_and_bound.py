@@ -33,7 +33,7 @@ def raised(problem, value, most, whole=0.03):
 
 
 @given(platforms(), st.floats(0.9, 1.5), st.sampled_from([0, 4, 200]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_plan_is_below_the_bound(given, factor, most):
     problem, optimum = built(given), best_by_hand(given, None)
     assume(problem is not None and problem.zeta is None and problem.objective.makespan and np.isfinite(optimum))

@@ -28,7 +28,7 @@ def crude(problem):
     return Pricing(prices, prices, -np.inf, candidates, {})
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(given=platforms(most_tasks=4), priced=st.booleans(), soft=st.booleans())
 def test_plans_hold_and_none_beats_enumeration(given, priced, soft):
     problem = built(given)
@@ -53,7 +53,7 @@ def test_hardly_a_round_that_has_a_plan_is_left_without():
     """Of rounds with every constraint, as the property above draws them."""
     found, possible = 0, 0
 
-    @settings(deadline=None, max_examples=60, derandomize=True, database=None)
+    @settings(max_examples=60, derandomize=True, database=None)
     @given(given=platforms(most_tasks=4))
     def count(given):
         nonlocal found, possible

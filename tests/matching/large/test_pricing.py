@@ -13,7 +13,7 @@ from mfcp.matching.problem import Capacity, MatchingProblem, makespan
 
 
 @given(platforms(), st.sampled_from([None, None, 0.5, 30.0]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_plan_is_below_the_bound(given, penalty):
     problem, expected = built(given), best_by_hand(given, penalty)
     assume(problem is not None)
@@ -52,7 +52,7 @@ def test_unreachable_reliability_and_capacities_are_proven():
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(1e-5, 1e5))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_order_of_clusters_and_unit_of_time_do_not_matter(seed, unit):
     problem = unrelated(6, 60, seed)
     order = np.random.default_rng(seed).permutation(6)

@@ -87,7 +87,7 @@ def small(draw):
     return T[0], A[0], gamma[0].clamp_min(0.0), draw(st.sampled_from([2.0, 30.0])), draw(st.sampled_from([0.1, 0.01]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(small(), st.randoms(use_true_random=False), st.sampled_from([1e-3, 7.0, 1e4]))
 def test_invariants(problem, random, unit):
     T, A, gamma, beta, tau = problem

@@ -40,7 +40,7 @@ def test_a_graph_is_taken_whole_or_not_at_all(home: Home) -> None:
 DAMAGE = ("none", "task", "cluster", "type", "key", "graph", "content")
 
 
-@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(DAMAGE), st.integers(0, 5)), min_size=1, max_size=3))
 def test_judging_a_delivery_beside_what_it_refers_to_keeps_the_whole_log_valid(
     deliveries: list[tuple[int, str, int]],

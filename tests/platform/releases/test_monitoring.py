@@ -203,7 +203,7 @@ def test_tasks_of_another_size_alarm() -> None:
     assert alarms(history(0.0)[0].head(0), tasks.head(200), SETTINGS) == []
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20, derandomize=True)
 @given(st.integers(1, 150), st.integers(0, 1000))
 def test_what_comes_later_does_not_move_an_alarm(first: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -205,7 +205,7 @@ def none() -> pd.DataFrame:
 
 
 Submissions.TestCase.settings = settings(
-    max_examples=6, stateful_step_count=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=6, stateful_step_count=8, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 test_any_order = Submissions.TestCase
 

@@ -30,7 +30,7 @@ def drawn(seed, n=60, overhead=True):
 
 
 @pytest.mark.parametrize("name", COMPILED)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10_000))
 def test_ends_are_those_of_the_plain_loop(name, seed):
     jobs, belief = drawn(seed), NoisyDurations(mre=0.3)
@@ -64,7 +64,7 @@ def test_no_job_is_lost_or_run_twice_when_many_come_in_one_minute(policy):
         assert len(started) == n
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), data=st.data())
 def test_one_job_that_fits_an_empty_cluster_starts_at_once(sizes, data):
     gpus = data.draw(st.integers(1, sum(sizes)))

@@ -180,7 +180,7 @@ def slowly(jobs, speed, pairs, size, seed, terms):
     return [finish[job] for job in range(len(left))]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 7), reset=st.sampled_from([0.0, 1920.0]))
 def test_a_slow_program_finds_the_same(seed, count, reset):
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mfcp.arrays import Floats
@@ -38,7 +38,6 @@ def cases(draw):
     return jobs, Cluster(np.array(sizes), np.zeros(len(sizes), np.int64))
 
 
-@settings(deadline=None)
 @given(cases(), st.sampled_from(["fifo", "sjf", "qssf"]), st.sampled_from(["any", "nobody"]))
 def test_whole_accelerators_on_the_first_node_are_as_on_the_clock_of_events(case, name, skip):
     jobs, cluster = case

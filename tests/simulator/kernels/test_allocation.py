@@ -1,7 +1,7 @@
 """Who fits on which nodes, and that nothing is given twice."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_calls import from_python
 
@@ -70,7 +70,6 @@ def test_what_is_open_is_taken_only_where_what_is_free_is_not_enough():
     assert books.nodes["free"].tolist() == books.nodes["open"].tolist() == [1, 2]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(1, 20), st.sampled_from([FIRST, BEST, FASTEST])), max_size=12),

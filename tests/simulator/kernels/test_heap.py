@@ -1,7 +1,7 @@
 """The indexed heap against a sorted list."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_calls import from_python
 
@@ -22,7 +22,6 @@ def fresh(n, preempts):
 TERMS = ClockTerms(**dict.fromkeys(ClockTerms._fields, False) | {"rank": np.array([0.0, 2.0, 1.0])})
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20), st.integers(0, 3), st.booleans()), max_size=60),
     st.booleans(),

@@ -11,7 +11,7 @@ POLICIES = policies()
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**9))
 def test_starts_and_ends_are_those_of_exact_arithmetic(name, seed):
     assert difference(seed, POLICIES[name]) <= 1e-6

@@ -17,7 +17,7 @@ SHAPES = [(1, 1, 0, 0), (1, 2, 1, 300), (2, 1, 1, 700), (1, 1, 1, 1000), (4, 4, 
 
 @pytest.mark.parametrize("name", sorted(Placement.members))
 @given(kinds=st.lists(st.integers(0, 4), max_size=30), seed=st.integers(0, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_nothing_is_given_twice_and_whatever_fits_is_placed(requests, machines, name, kinds, seed):
     asked = requests(SHAPES)
     full = machines([(4, 4, 2), (8, 8, 4), (2, 2, 1)], 5)

@@ -10,7 +10,7 @@ from mfcp.simulator.policies.colocating import FreeNodes
 SIZES = st.lists(st.integers(1, 8), min_size=1, max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sizes=SIZES, asked=st.lists(st.integers(1, 20), min_size=1, max_size=8))
 def test_what_is_taken_was_free_and_is_as_together_as_can_be(sizes, asked):
     node = np.repeat(np.arange(len(sizes)), sizes)
@@ -33,7 +33,7 @@ def test_what_is_taken_was_free_and_is_as_together_as_can_be(sizes, asked):
         assert free.left == len(left)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sizes=SIZES, part=st.floats(0, 1))
 def test_an_empty_cluster_has_room_for_any_job(sizes, part):
     node = np.repeat(np.arange(len(sizes)), sizes)

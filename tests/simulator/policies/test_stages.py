@@ -32,7 +32,7 @@ def second_round(jobs):
     return end[8] - end[4]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(JOB, min_size=2, max_size=4))
 def test_a_cycle_is_that_of_the_best_order(jobs):
     expected = min(second_round(order) for order in permutations(jobs))
@@ -42,7 +42,7 @@ def test_a_cycle_is_that_of_the_best_order(jobs):
     assert interleaved_s(np.array([jobs, jobs[::-1]])) == pytest.approx([expected] * 2, rel=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(JOB, min_size=2, max_size=4))
 def test_a_cycle_is_no_shorter_than_what_one_job_or_one_resource_takes(jobs):
     stages = np.array(jobs)
@@ -75,7 +75,7 @@ def ticks(guest, host):
     )  # the guest loads again when the host computes
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(guest=GUEST, host=HOST)
 def test_a_guest_waits_for_whole_iterations_of_its_host(guest, host):
     """No stage of the guest ends with a stage of the host: there the model rounds, and ticks do not."""

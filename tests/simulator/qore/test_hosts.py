@@ -43,7 +43,7 @@ def test_parts_grow_where_they_are_or_not_at_all():
     assert cluster.used[0, 0] == 3.75
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10_000), spread=st.sampled_from(["least loaded", "first", "together"]))
 def test_capacity_holds_and_nothing_is_left_behind(seed, spread):
     rng = np.random.default_rng(seed)

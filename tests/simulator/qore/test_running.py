@@ -83,7 +83,7 @@ def test_the_adjuster_saves_a_job_that_would_be_late():
     assert saved.changes >= 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000), order=st.sampled_from(["fifo", "edf", "srsf", "qore"]), sized=st.booleans(),
     adjusts=st.booleans(), servers=st.booleans(), sizer=st.sampled_from(SIZERS),

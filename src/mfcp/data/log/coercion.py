@@ -16,7 +16,10 @@ from mfcp.data.log.schema import Column, Kind, Table
 Stated = Literal["missing", "range", "values"]
 """Constraints that a column states of its values."""
 
-DTYPES: dict[Kind, Any] = {"text": "str", "integer": "Int64", "real": "float64", "time": "datetime64[us, UTC]"}
+DTYPES: dict[Kind, Any] = {
+    "text": pd.api.types.pandas_dtype("str"), "integer": pd.api.types.pandas_dtype("Int64"),
+    "real": np.dtype("float64"), "time": pd.api.types.pandas_dtype("datetime64[us, UTC]"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,22 @@ def converted(column: Column, values: pd.Series[Any]) -> tuple[pd.Series[Any], B
     """A column in its type, empty where a cell does not convert; and which cells do not, (rows,)."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
+    dtype, right = DTYPES[column.kind], np.zeros(len(values), bool)
+    if values.dtype == dtype and column.kind != "text":
+        return values, right
     empty = values.isna().to_numpy(bool)
-    if values.dtype == DTYPES[column.kind] and column.kind != "text":
-        return values, np.zeros(len(values), bool)
+    if empty.all():  # so are most columns of a few rows, and to convert one takes a millisecond
+        return pd.Series(None, values.index, dtype), right
     if isinstance(values.dtype, pd.StringDtype):
-        empty = empty | (values == "").to_numpy(bool, na_value=False)
+        blank = (values == "").to_numpy(bool, na_value=False)
+        if values.dtype == dtype and column.kind == "text" and not blank.any():
+            return values, right
+        empty = empty | blank
     elif values.dtype == object:
         empty = empty | np.array([isinstance(v, str) and v == "" for v in values], bool)
         values = pd.Series([v if isinstance(v, _SCALARS) else None for v in values], values.index, object)
     made = {"text": _text, "integer": _integer, "real": _real, "time": _time}[column.kind](values.mask(empty))
-    made = made.astype(DTYPES[column.kind])
+    made = made.astype(dtype)
     return made, made.isna().to_numpy(bool) & ~empty
 
 

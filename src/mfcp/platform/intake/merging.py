@@ -56,8 +56,7 @@ def merge(log: Tables, delivered: Tables, expectations: Expectations | None = No
         delivered: tables as `read_table` gives them, at least one.
         expectations: see `mfcp.data.log.validation.validate`.
     """
-    delivered = {name: _distinct(SCHEMA[name], frame) for name, frame in delivered.items()}
-    coerced = {name: coerce(SCHEMA[name], frame) for name, frame in delivered.items()}
+    coerced = {name: _distinct(SCHEMA[name], frame) for name, frame in delivered.items()}
     compared = {name: _compare(SCHEMA[name], own, log.get(name)) for name, own in coerced.items()}
     known = {name: same for name, (same, _) in compared.items()}
     reasons = {
@@ -81,18 +80,18 @@ def merge(log: Tables, delivered: Tables, expectations: Expectations | None = No
         new={name: len(own) for name, own in new.items()},
         accepted={name: int(own.sum()) for name, own in good.items()},
         refused={
-            name: delivered[name][~own].assign(**{REASON: reasons[name][~own].to_numpy()})
+            name: coerced[name].raw[~own].assign(**{REASON: reasons[name][~own].to_numpy()})
             for name, own in good.items()
             if not own.all()
         },
     )
 
 
-def _distinct(table: Table, frame: pd.DataFrame) -> pd.DataFrame:
+def _distinct(table: Table, frame: pd.DataFrame) -> Coerced:
     """The rows without those that an earlier one of the delivery equals."""
     own = coerce(table, frame)
     again = _hashes(table, own.frame).duplicated().to_numpy() & _converted(own) & table.unique
-    return frame[~again].reset_index(drop=True)
+    return coerce(table, frame[~again]) if again.any() else own
 
 
 def _converted(own: Coerced) -> Bools:

@@ -138,7 +138,7 @@ def test_nobody_is_faster_together_than_alone(present):
     assert Policy.build("muri_l").start().decide(now).step.tolist() == [5.0, 5.0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10_000))
 def test_groups_are_of_one_size_and_no_larger_than_need_be(present, seed):
     rng = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ from mfcp.simulator.simulation import simulate
 
 
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 8), capacity=st.integers(4, 16))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_largest_ratio_is_that_of_a_conic_solver(seed, k, capacity):
     cp = pytest.importorskip("cvxpy")
     rng = np.random.default_rng(seed)

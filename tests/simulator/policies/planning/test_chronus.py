@@ -27,7 +27,7 @@ def most(need, slots, gpus, capacity):
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_following_the_leases_meets_as_many_deadlines_as_can_be_met(seed):
     rng = np.random.default_rng(seed)
     k = 3

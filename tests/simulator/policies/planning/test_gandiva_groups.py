@@ -105,7 +105,7 @@ def test_a_job_without_the_configuration_it_asks_for_is_an_error():
         simulate(jobs, Cluster.parse("8"), Policy.build("gandiva_groups"), configurations=ways)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.tuples(st.integers(0, 40), st.sampled_from((1, 2, 3, 4, 8)), st.integers(1, 60)), min_size=1, max_size=12

@@ -23,7 +23,7 @@ def least(need, ready, due, penalty):
 
 
 @given(seed=st.integers(0, 10_000), jobs=st.integers(1, 4), penalty=st.sampled_from([0.0, 5.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_search_finds_the_least_and_the_swaps_come_near(seed, jobs, penalty):
     rng = np.random.default_rng(seed)
     need, ready = rng.uniform(1, 20, (jobs, 2)), rng.uniform(0, 10, 2)

@@ -29,7 +29,7 @@ def test_later_deadlines_take_what_is_left(demand):
 
 
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_plans_fit_and_do_what_they_promise(demand, seed, k):
     rng = np.random.default_rng(seed)
     left = rng.uniform(5, 100, k)

@@ -121,7 +121,7 @@ class Slow:
 @example(seed=1289, k=2, room=4)  # a job that grows to a slower size, and loses the rest of its deadline's slot
 @example(seed=500390, k=3, room=8)
 @example(seed=743, k=6, room=13)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_it_grows_as_the_slow_one_does(demand, seed, k, room):
     rng = np.random.default_rng(seed)
     curve = rng.integers(1, 20, (k, 4))

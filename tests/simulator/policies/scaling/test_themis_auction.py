@@ -34,7 +34,7 @@ def most(gain, gpus, free):
     return max((total(gain, ways) for ways in allotments if need(gpus, ways) <= free), default=0.0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases())
 def test_no_allotment_has_a_larger_product_of_values(case):
     gain, gpus, free = case
@@ -43,7 +43,7 @@ def test_no_allotment_has_a_larger_product_of_values(case):
     assert total(gain, won) == pytest.approx(most(gain, gpus, free))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases())
 def test_a_winner_pays_what_it_takes_from_the_others(case):
     """Its part is the others' product with it, over that of an auction without it."""
