@@ -60,6 +60,14 @@ def test_times_by_operators_stand_for_every_cluster_and_replicas_differ_by_their
     np.testing.assert_allclose(per_sample[:, ::2], per_sample[:, 1::2], rtol=1e-9)
 
 
+def test_tasks_without_a_graph_are_counted_beside_others(log):
+    tables_, pool = log
+    tasks = tables_["tasks"]
+    some = {**tables_, "tasks": tasks.assign(graph_id=tasks["graph_id"].where(tasks["task_id"] > "t02"))}
+    (note,) = featurize(some, pool, RULES).pool.notes
+    assert note.startswith("6 of 32 tasks have no times by operators")
+
+
 def test_times_of_test_tasks_leave_no_trace(log):
     tables_, pool = log
     study = featurize(tables_, pool, RULES)
@@ -90,7 +98,12 @@ def test_without_networks_a_study_has_no_times_by_operators_and_without_graphs_u
     tables_, pool = log
     assert featurize(tables_, pool, RULES.model_copy(update={"operator_times": None})).operator_times is None
     bare = Tables({name: frame for name, frame in tables_.items() if name not in ("nodes", "edges")})
-    assert np.isnan(featurize(bare, pool, RULES).operator_times).all()
+    without = featurize(bare, pool, RULES)
+    assert np.isnan(without.operator_times).all()
+    (note,) = without.pool.notes
+    assert note.startswith("32 of 32 tasks have no times by operators, for want of graphs")
+    assert featurize(tables_, pool, RULES).pool.notes == ()
+    assert featurize(bare, pool, RULES.model_copy(update={"operator_times": None})).pool.notes == ()
 
 
 def test_held_out_families_are_in_no_split_or_are_the_test(log):

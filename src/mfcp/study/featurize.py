@@ -71,7 +71,8 @@ def featurize(
     parts for validation and test, and the pool's notes say so.
 
     Networks over operators learn the times of training and validation tasks on all clusters of the log, once for all
-    settings. Replicas of a task share its features but for the number of samples, which the user of a platform states.
+    settings; the pool's notes say for how many tasks they give none. Replicas of a task share its features but for the
+    number of samples, which the user of a platform states.
 
     Args:
         tables: the validated log.
@@ -85,7 +86,6 @@ def featurize(
         for name in ("clusters", "settings")
         if (want := getattr(asked, name)) > (most := getattr(settings, name))
     ]
-    pool = replace(pool, notes=(*pool.notes, *notes))
     split = np.stack([_split(pool, seed, settings) for seed in settings.seeds])
     described = PoolFeatures.of(tables, pool, settings)
     calls = [(described, seed, part) for seed, part in zip(settings.seeds, split, strict=True)]
@@ -97,8 +97,10 @@ def featurize(
     worth = len(calls) * len(described.source.tasks) >= _MANY
     parts = beside(_of_seed, calls, worth=worth, advance=advance, imports=needs)
     names, Z, times = zip(*parts, strict=True)
+    if settings.operator_times is not None:
+        notes += _without_operators(np.stack(times))
     return Study(
-        pool=pool,
+        pool=replace(pool, notes=(*pool.notes, *notes)),
         settings=draw_settings(
             pool, settings.settings, settings.clusters, settings.settings_seed, after=settings.settings_after
         ),
@@ -108,6 +110,17 @@ def featurize(
         feature_names=names[0],
         operator_times=None if settings.operator_times is None else np.stack(times),
     )
+
+
+def _without_operators(times: Floats) -> list[str]:
+    """A note of the tasks for which no seed has (S, M, n) times by operators: there, two methods may be the same."""
+    unknown = int(np.isnan(times).all(axis=(0, 1)).sum())
+    if not unknown:
+        return []
+    return [
+        f"{unknown} of {times.shape[-1]} tasks have no times by operators, for want of graphs or of runs of tasks with "
+        "graphs: the forecast operator_times gives those of its fallback"
+    ]
 
 
 def _of_seed(
