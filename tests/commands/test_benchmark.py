@@ -57,6 +57,13 @@ def test_benchmark_of_a_bare_log(tmp_path, capsys, regime):
     summary = json.loads((tmp_path / "one/metrics.json").read_text())
     assert set(summary) == {"A", "B", "pooled"}
     assert set(summary["A"]) == {"tsm", "mfcp_ad", "tsm_log_bayes"}
+    report = (tmp_path / "one/report.html").read_text()
+    emulated = json.loads((tmp_path / "one/pool.json").read_text())["emulated"]
+    assert f"Emulated log: its {', '.join(emulated)} never took place." in report
+    assert "clusters of setting B" in report
+    for told in (report, out):
+        assert "tasks have no times by operators, for want of graphs" in " ".join(told.split())
+    assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= 80
     rounds = pd.read_parquet(tmp_path / "one/rounds.parquet")
     assert {"setting", "method", "seed", "round", "penalised_excess"} <= set(rounds.columns)
     run(capsys, *arguments, "--out", tmp_path / "two")

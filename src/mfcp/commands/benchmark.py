@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from mfcp.commands.reading import add_option, read_params, settings_with, whole_number
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     write_outcome(outcome, folder)
     show(outcome.summary, everything=True)
     for note in outcome.pool.notes:
-        print(f"note: {note}")
+        print(fill(f"note: {note}", 80))
     if outcome.pool.emulated:
         print(f"emulated, not measured: {', '.join(outcome.pool.emulated)}")
     print(f"The whole comparison, for a browser: {options.out / 'report.html'}")

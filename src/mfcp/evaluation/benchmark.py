@@ -20,7 +20,7 @@ from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.methods.base import FinetuneSettings, Method, Trained
 from mfcp.methods.pretrain import PretrainSettings, epochs, pretrain
 from mfcp.progress import progress
-from mfcp.study.featurize import FeaturizeSettings, featurize
+from mfcp.study.featurize import FeaturizeSettings, described, featurize
 from mfcp.study.reference import solved_setting
 from mfcp.study.setting import RoundSettings
 from mfcp.study.study_data import Study
@@ -55,6 +55,7 @@ class BenchmarkResult:
         rounds, seeds: per-round and per-seed metrics.
         history: "setting/method" → curves.
         pool: what the log gave, with what of it is emulated.
+        data: the same in words and numbers, the content of pool.json.
         details: setting → `mfcp.evaluation.details.details`.
     """
 
@@ -63,6 +64,7 @@ class BenchmarkResult:
     seeds: pd.DataFrame
     history: dict[str, dict[str, np.ndarray]]
     pool: TaskPool
+    data: dict[str, Any]
     details: dict[str, Any]
 
 
@@ -95,10 +97,11 @@ def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
         seeds.append(per_seed)
     all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
     summary = summarise(all_rounds, all_seeds, bootstrap=plan.evaluate.bootstrap)
-    return BenchmarkResult(summary, all_rounds, all_seeds, history, noted(study, plan.matching.tasks), found)
+    study = replace(study, pool=_noted(study, plan.matching.tasks))
+    return BenchmarkResult(summary, all_rounds, all_seeds, history, study.pool, described(study), found)
 
 
-def noted(study: Study, tasks: int) -> TaskPool:
+def _noted(study: Study, tasks: int) -> TaskPool:
     """The study's pool, with a note where its rounds are smaller than asked for."""
     largest = study.largest_round()
     if largest >= tasks:

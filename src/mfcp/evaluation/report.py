@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def write_outcome(outcome: BenchmarkResult, folder: Path) -> None:
     """Everything about an in-memory benchmark in one folder."""
     write_json(folder / "metrics.json", outcome.summary)
+    write_json(folder / "pool.json", outcome.data)
     write_json(folder / "details.json", outcome.details)
     with replacing(folder / "rounds.parquet") as path:
         outcome.rounds.to_parquet(path, index=False)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from mfcp.data.pool.coverage import Coverage, refuse_thin
 from mfcp.data.pool.reading import read_totalled
-from mfcp.data.pool.splits import describe
 from mfcp.files import replacing_folder, write_json
 from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, REPORTS, VALID, main
-from mfcp.study.featurize import FeaturizeSettings, featurize
+from mfcp.study.featurize import FeaturizeSettings, described, featurize
 from mfcp.study.study_pool import build_pool
 
 
@@ -23,8 +22,7 @@ def run(settings: Settings) -> None:
         study = featurize(tables, pool, section, advance=advance)
     with replacing_folder(FEATURES) as folder:
         study.save(folder)
-    settings_of = {name: [str(pool.cluster_id[c]) for c in own] for name, own in study.settings.items()}
-    write_json(REPORTS / "pool.json", describe(study.pool) | {"settings": settings_of, "features": study.Z.shape[2]})
+    write_json(REPORTS / "pool.json", described(study))
 
 
 if __name__ == "__main__":

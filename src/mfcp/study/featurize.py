@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.log.tables import Tables
-from mfcp.data.pool.splits import draw_settings, held_out_tasks, qualifying_sets, split_tasks
+from mfcp.data.pool.splits import describe, draw_settings, held_out_tasks, qualifying_sets, split_tasks
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.registry import FamilyField
 from mfcp.study.operator_steps import OperatorPredictor, OperatorSteps
@@ -121,6 +121,12 @@ def _without_operators(times: Floats) -> list[str]:
         f"{unknown} of {times.shape[-1]} tasks have no times by operators, for want of graphs or of runs of tasks with "
         "graphs: the forecast operator_times gives those of its fallback"
     ]
+
+
+def described(study: Study) -> dict[str, Any]:
+    """What a report says about the data of a study, as plain JSON values: see `describe`, settings and features."""
+    settings = {name: [str(study.pool.cluster_id[c]) for c in own] for name, own in study.settings.items()}
+    return describe(study.pool) | {"settings": settings, "features": study.Z.shape[2]}
 
 
 def _of_seed(
