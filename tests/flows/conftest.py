@@ -48,7 +48,7 @@ OPEN = ExitStack()
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """The server ends with the last flow test, not with the last of all: without work, too, it keeps a core busy."""
+    """The server ends with the last flow test, not with the last of all: idle, it takes processor time as well."""
     if nextitem is None or nextitem.path.parent != item.path.parent:
         OPEN.close()
 
