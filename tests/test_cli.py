@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from commands.called import run
 
-from mfcp.errors import guarded
+from mfcp.errors import DataError, guarded
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,28 @@ def test_a_terminal_of_another_alphabet_shows_names_escaped():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("terminal", [False, True])
+def test_names_of_strangers_do_nothing_to_a_terminal_and_files_have_them_to_the_letter(terminal):
+    name = "\x1b]0;title\x07\x1b[2Ja\rb\u202ec\x1b[1md\x1b[0m\x9b2J\té"
+    program = f"from mfcp.errors import guarded\nguarded(lambda: print({name!r}))"
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    environment = os.environ | {"PYTHONIOENCODING": "utf-8"}
+    subprocess.run([sys.executable, "-c", program], stdout=theirs, env=environment, check=True)
+    told = os.read(ours, 1000).decode()
+    os.close(theirs)
+    os.close(ours)
+    shown = r"\x1b]0;title\x07\x1b[2Ja\rb\u202ec" + "\x1b[1md\x1b[0m" + r"\x9b2J" + "\té"
+    assert told.rstrip("\r\n") == (shown if terminal else name)
+
+
+def test_an_error_does_nothing_to_a_terminal_either(capsys):
+    def fail():
+        raise DataError("task 'a\x1b[2J\u202eb'")
+
+    assert guarded(fail) == 2
+    assert capsys.readouterr().err == "error: task 'a\\x1b[2J\\u202eb'\n"
+
+
 def test_a_full_disk_behind_standard_output_is_one_line():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([sys.executable, "-c", PRINTS], stdout=full, stderr=subprocess.PIPE, text=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import shlex
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import Any
 
 
@@ -73,12 +75,12 @@ def guarded(action: Callable[[], Any]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     interrupts = _Interrupts()
     try:
-        with interrupts:
+        with interrupts, _shown_on_terminals():
             action()
             if sys.stdout is not None:  # as under `>&-`
                 sys.stdout.flush()
     except MfcpError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_without_controls(str(error))}", file=sys.stderr)
         return error.exit_code
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
@@ -101,6 +103,39 @@ def guarded(action: Callable[[], Any]) -> int:
         print("interrupted: earlier results are unchanged; run again to go on", file=sys.stderr)
         return 130
     return 0
+
+
+# What a terminal obeys: it clears, moves, renames, or shows what follows from right to left. Colours pass, since tables
+# have them, and so does a return at the start, which shows a line anew.
+_CONTROLS = re.compile(
+    r"\x1b(?!\[[\d;]*m)|(?<=.)\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]",
+    re.DOTALL,
+)
+
+
+def _without_controls(text: str) -> str:
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+class _Terminal:
+    """Standard output where people look, on which names of strangers are text and nothing else."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Print, controls escaped."""
+        return int(self._stream.write(_without_controls(text)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _shown_on_terminals() -> AbstractContextManager[Any]:
+    """Files and pipes get what is printed to the letter."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return nullcontext()
+    return redirect_stdout(_Terminal(sys.stdout))
 
 
 def _discard_output() -> None:

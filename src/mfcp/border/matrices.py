@@ -12,7 +12,7 @@ from mfcp.border.limits import limits
 from mfcp.border.regular import opened, refusing
 
 _MATRIX = "a numeric matrix"
-_EXPECTED = "a matrix of numbers, .npy or CSV without header"
+_EXPECTED = "a matrix of numbers, .npy or CSV, cells parted by commas, without header"
 _REMEDY = f"expected {_EXPECTED}"
 
 

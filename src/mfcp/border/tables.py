@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -203,12 +204,24 @@ def _read_csv(path: Path, bounds: Limits, rows: int, *, bars: bool = False) -> I
         else:
             parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
         parted = f"every row needs the header's {len(header)} cells, parted by {'bars' if bars else 'commas'}"
+        if not bars and (mark := other_mark(header)):
+            parted = f"the header's cells are parted by {mark!r}: save it with commas, and numbers with points"
         with refusing(path, "a table", parted):
             stream = pyarrow.csv.open_csv(text, read_options=read, parse_options=parse, convert_options=options)
             guessed = [column.name for column in stream.schema if column.type not in (pa.string(), pa.null())]
             if guessed or stream.schema.names != header:
                 raise DataError(f"{printable(path)}: the header cannot be told; write it as the first line")
             yield from _in_blocks(path, stream, rows, bounds)
+
+
+def other_mark(header: Sequence[str]) -> str:
+    """What parts the cells of a header that commas do not part; empty where nothing does."""
+    return next((mark for mark in ";\t|" if mark in header[0]), "") if len(header) == 1 else ""
+
+
+def plain_name(column: str) -> str:
+    """A column's name as ours are written: `Task ID` and `duration (s)` are `task_id` and `duration_s`."""
+    return re.sub(r"[^a-z0-9]+", "_", column.lower()).strip("_")
 
 
 def _in_blocks(path: Path, stream: Any, rows: int, bounds: Limits) -> Iterator[pd.DataFrame]:
@@ -271,8 +284,9 @@ def _check_columns(path: Path, names: Sequence[str], bounds: Limits) -> None:
         raise DataError(f"{printable(path)}: {len(names)} columns; expected at most {bounds.columns}, {_LOOKED_AT}")
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        shown = ", ".join(map(printable, twice[:5]))
-        raise DataError(f"{printable(path)}: column {shown} occurs twice; keep one")
+        shown = ", ".join(printable(name) or "''" for name in twice[:5])
+        where = f"{printable(path)}: column {shown} occurs twice"
+        raise DataError(f"{where}; keep one, and if the first line is a row, write the names above it")
 
 
 def _check_cells(path: Path, rows: int, columns: int, bounds: Limits) -> None:
@@ -300,7 +314,7 @@ class _Utf8(io.RawIOBase):
         for start, (kind, remedy) in _OTHER_FORMATS.items():
             if head.startswith(start):
                 raise DataError(f"{printable(path)}: {kind}, expected text; {remedy}")
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in head[:200]:
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in head[:2]:
             raise DataError(
                 f"{printable(path)}: encoded as UTF-16 (byte 0 is 0x{head[0]:02x}), expected UTF-8; save it as UTF-8"
             )

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.border.regular import printable
 from mfcp.commands.json_output import aside
 from mfcp.errors import in_shell
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN, _CLUSTERS = 5, 30  # rows of the quarantine, and clusters, that are listed
 _TOLD = ("model", "batch_size", "precision", "phase", "param_count", "flops", "graph_id", "samples")
+_LONGEST = 80  # characters of a cell
 _FEW_RUNS = 5  # of a pair, below which its share of failures says little
 
 
@@ -46,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
 
     with ExitStack() as stack:
         with aside(options):  # warnings are no JSON
-            log = stack.enter_context(read_log(options.folder, max_bad_share=1.0))
+            log = stack.enter_context(read_log(options.folder, max_bad_share=1.0, names_bad_rows=True))
         if options.quarantine is not None:
             write_sheet(log.findings.sheets(), options.quarantine)
         tables, coverage = log.tables, Coverage.of(log.tables)
@@ -140,7 +142,7 @@ def _rows(log: ValidatedLog) -> list[str]:
     return [
         f"{log.bad_rows} rows break the schema and are left out:",
         *(
-            f"  {row['table']} row {row['row']} ({row['key']}): {row['column']} is '{row['value']}', "
+            f"  {row['table']} row {row['row']} ({_name(row['key'])}): {row['column']} is '{_name(row['value'])}', "
             f"expected {row['expected']}"
             for row in shown
         ),
@@ -148,11 +150,18 @@ def _rows(log: ValidatedLog) -> list[str]:
     ]
 
 
+def _name(text: str) -> str:
+    """A cell of a stranger in a line of ours."""
+    shown = printable(text[:_LONGEST])
+    return f"{shown}…" if len(text) > _LONGEST else shown
+
+
 def _clusters(tables: TotalledLog, coverage: Coverage) -> list[str]:
     """A line a cluster, and the share of pairs that are measured."""
-    width = max([7, *(len(name) for name in coverage.cluster_id)])
+    names = [_name(name) for name in coverage.cluster_id[:_CLUSTERS]]
+    width = max([7, *map(len, names)])
     lines = [f"{'cluster':<{width}}  tasks    runs  failed  runs of a pair (median)"]
-    for i, name in list(enumerate(coverage.cluster_id))[:_CLUSTERS]:
+    for i, name in enumerate(names):
         finished = int(coverage.finished[i])
         failed = f"{1 - coverage.succeeded[i] / finished:.1%}" if finished else "-"
         lines.append(f"{name:<{width}}  {coverage.tasks[i]:>5}  {finished:>6}  {failed:>6}  {coverage.runs[i]:g}")
@@ -186,7 +195,7 @@ def _reasons(tables: TotalledLog, coverage: Coverage) -> list[str]:
         lines.append(f"{why}: reliability is unknown, and gamma will not be applied")
     few = [name for name, runs in zip(coverage.cluster_id, coverage.runs, strict=True) if 0 < runs < _FEW_RUNS]
     if few and coverage.failures:
-        shown = ", ".join(few[:4]) + (f" and {len(few) - 4} more clusters" if len(few) > 4 else "")
+        shown = ", ".join(map(_name, few[:4])) + (f" and {len(few) - 4} more clusters" if len(few) > 4 else "")
         lines.append(f"fewer than {_FEW_RUNS} runs of a pair on {shown}: reliability is hardly known there")
     if not coverage.durations and coverage.timed:
         lines.append("no durations: seconds follow from throughput, and every new task must state its `samples`")

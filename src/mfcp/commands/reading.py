@@ -39,8 +39,11 @@ def whole_number(least: int) -> Callable[[str], int]:
 
 
 @contextmanager
-def read_log(folder: Path, *, max_bad_share: float) -> Iterator[ValidatedLog]:
-    """The validated log of a folder; arguments and errors as `mfcp.data.validated_log.validated_log`."""
+def read_log(folder: Path, *, max_bad_share: float, names_bad_rows: bool = False) -> Iterator[ValidatedLog]:
+    """The validated log of a folder, and a warning where rows are left out, unless the command itself names them.
+
+    Other arguments and errors are those of `mfcp.data.validated_log.validated_log`.
+    """
     from mfcp.data.log.expectations import of_working_folder
     from mfcp.data.validated_log import validated_log
     from mfcp.progress import progress
@@ -51,7 +54,7 @@ def read_log(folder: Path, *, max_bad_share: float) -> Iterator[ValidatedLog]:
             log = stack.enter_context(validated_log(folder, max_bad_share=max_bad_share, expectations=expectations))
         for text in log.findings.report["warnings"]:  # now, since they may say why a command cannot go on
             print(f"warning: {text}")
-        if log.bad_rows:
+        if log.bad_rows and not names_bad_rows:
             print(f"warning: {log.bad_rows} rows break the schema and are left out; `mfcp check` names them")
         yield log
 

@@ -71,6 +71,13 @@ def test_errors_name_the_part(stored, tmp_path, monkeypatch):
         copied(stored, tmp_path)
 
 
+def test_what_is_wrong_with_a_header_is_told_where_runs_get_names(stored, tmp_path):
+    pd.read_parquet(stored / "runs.parquet").to_csv(stored / "runs.csv", index=False, sep=";")
+    (stored / "runs.parquet").unlink()
+    with pytest.raises(DataError, match=r"it has task_id;.*; cells are parted by ';': save it with commas"):
+        copy_log(stored, tmp_path / "raw", tmp_path / ".parts", name_runs=True)
+
+
 def test_no_runs_are_refused(stored, tmp_path):
     pd.read_parquet(stored / "runs.parquet").head(0).to_csv(stored / "runs.csv", index=False)
     (stored / "runs.parquet").unlink()

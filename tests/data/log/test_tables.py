@@ -150,6 +150,8 @@ def test_missing_column_is_named_with_those_seen(folder):
         ("cluster_id,", " Cluster_ID,", "it has  Cluster_ID, .*; rename ' Cluster_ID' to cluster_id$"),
         (",", ";", "; cells are parted by ';': save it with commas$"),
         (",", "\t", r"; cells are parted by '\\t': save it with commas$"),
+        ("cluster_id,", "Cluster ID,", "; rename 'Cluster ID' to cluster_id$"),
+        ("cluster_id,", "Cluster_id (name),", "add it, no cell of it may be empty$"),
     ],
 )
 def test_a_column_under_a_near_name_and_other_marks_are_told(folder, before, after, remedy):
@@ -157,6 +159,30 @@ def test_a_column_under_a_near_name_and_other_marks_are_told(folder, before, aft
     path.write_text(path.read_text().replace(before, after))
     with pytest.raises(DataError, match=remedy):
         read_tables(folder)
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+@pytest.mark.parametrize("number", ["1.5", "1,5"])
+def test_so_they_are_where_runs_get_names_and_numbers_have_commas(folder, mark, number):
+    header = mark.join(("task_id", "cluster_id", "duration_s", "status"))
+    (folder / "runs.csv").write_text(f"{header}\n{mark.join(('t0', 'a', number, 'succeeded'))}\n")
+    with pytest.raises(DataError) as found:
+        read_tables(folder, name_runs=True)
+    assert f"cells are parted by {mark!r}: save it with commas" in str(found.value)
+
+
+@pytest.mark.parametrize("name_runs", [False, True])
+def test_a_header_that_is_missing_is_asked_for(folder, name_runs):
+    for row, told in (
+        ("t0,a,1.5,succeeded", "none of these is a column of it: write the names of the columns as the first line"),
+        (
+            "t0,a,1.5,,,succeeded",
+            "column '' occurs twice; keep one, and if the first line is a row, write the names above",
+        ),
+    ):
+        (folder / "runs.csv").write_text(f"{row}\n{row}\n")
+        with pytest.raises(DataError, match=told):
+            read_tables(folder, name_runs=name_runs)
 
 
 def test_runs_without_a_name_are_named_where_that_is_asked_for(tmp_path, small_log):

@@ -105,6 +105,27 @@ def test_columns_can_be_named(tmp_path):
         read_trace(path, columns=roles | {"gpus": "m"})
 
 
+def test_a_header_may_be_written_for_people(tmp_path):
+    rows = {"Submit Time": [0, 5], " DURATION (s)": [1, 2], "num-gpus": [1, 3], "note": ["", ""]}
+    jobs = read_trace(written(tmp_path, rows)).jobs
+    assert (jobs.submit.tolist(), jobs.duration.tolist(), jobs.gpus.tolist()) == ([0, 5], [1, 2], [1, 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("submit;duration;gpus\n0;10;1\n", r"trace\.csv: cells are parted by ';'; save it with commas$"),
+        ("submit\tduration\tgpus\n0\t10\t1\n", r"cells are parted by '\\t'; save it with commas$"),
+        ("submit;duration;gpus\n0;10,5;1\n", "parted by ';': save it with commas, and numbers with points$"),
+        ("0,10,1\n5,20,2\n", "no names of columns in its first line: 0, 10, 1; write them above it$"),
+    ],
+)
+def test_other_marks_and_a_header_that_is_missing_are_told(tmp_path, text, told):
+    (tmp_path / "trace.csv").write_text(text)
+    with pytest.raises(DataError, match=told):
+        read_trace(tmp_path / "trace.csv")
+
+
 def test_a_column_is_of_times_or_of_seconds(tmp_path):
     path = written(tmp_path, GOOD | {"submit": ["2024-01-01 00:00:00", "7", "2024-01-01 00:00:01"]})
     with pytest.raises(DataError, match="row 2: submit is '7', expected seconds, 0 or more, or a time such as"):

@@ -103,7 +103,7 @@ def _copy_blocks(
 
 
 def _in_types(frame: pd.DataFrame, where: str, named: str | None, before: int = 0) -> pd.DataFrame:
+    check_columns(RUNS, frame, where, unnamed=named is not None)
     if named is not None:
         name_rows(RUNS, frame, before, named)
-    check_columns(RUNS, frame, where)
     return coerce(RUNS, frame).lenient

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mfcp.border.regular import printable
-from mfcp.border.tables import READERS, read_rows
+from mfcp.border.tables import READERS, other_mark, plain_name, read_rows
 from mfcp.data.log.formats import WRITERS
 from mfcp.data.log.schema import RUNS, SCHEMA, Table
 from mfcp.errors import DataError
@@ -96,9 +96,9 @@ def read_table(path: Path, table: Table, *, unnamed: bool = False) -> pd.DataFra
         frame = pd.concat([read_rows(part) for part in part_files(path)], ignore_index=True)
     else:
         frame = read_rows(path)
+    check_columns(table, frame, str(path), unnamed=unnamed)
     if unnamed and table.key[0] not in frame:
         name_rows(table, frame)
-    check_columns(table, frame, str(path))
     return coerce(table, frame).lenient
 
 
@@ -229,22 +229,26 @@ def sole_writer(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
         ) from None
 
 
-def check_columns(table: Table, frame: pd.DataFrame, where: str) -> None:
-    """Raise a DataError unless every column is there whose cells must be filled."""
+def check_columns(table: Table, frame: pd.DataFrame, where: str, *, unnamed: bool = False) -> None:
+    """Raise a DataError unless every column is there whose cells must be filled; `unnamed` rows need no key."""
     seen = [str(column) for column in frame.columns]
-    missing = [c.name for c in table.columns if not c.nullable and c.name not in seen]
+    needed = [c.name for c in table.columns if not c.nullable and not (unnamed and c.name == table.key[0])]
+    missing = [name for name in needed if name not in seen]
     if missing:
         shown = ", ".join(map(printable, seen[:40])) or "none"
         raise DataError(
-            f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {shown}; {_remedy(missing, seen)}"
+            f"{where}: table '{table.name}' lacks column {', '.join(missing)}; it has {shown}; "
+            f"{_remedy(table, missing, seen)}"
         )
 
 
-def _remedy(missing: Sequence[str], seen: Sequence[str]) -> str:
+def _remedy(table: Table, missing: Sequence[str], seen: Sequence[str]) -> str:
     """What to do about columns that are missing, by those that are there."""
-    if len(seen) == 1 and (mark := next((mark for mark in ";\t|" if mark in seen[0]), "")):
+    if mark := other_mark(seen):
         return f"cells are parted by {mark!r}: save it with commas"
-    plain = {name.strip().lower(): name for name in seen}
+    plain = {plain_name(name): name for name in seen}
+    if seen and not plain.keys() & {column.name for column in table.columns}:
+        return "none of these is a column of it: write the names of the columns as the first line"
     renamed = [f"'{printable(plain[name])}' to {name}" for name in missing if name in plain]
     if len(renamed) == len(missing):
         return f"rename {', '.join(renamed)}"

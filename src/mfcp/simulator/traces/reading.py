@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
-from mfcp.border.regular import refusing
+from mfcp.border.regular import printable, refusing
+from mfcp.border.tables import other_mark, plain_name
 from mfcp.errors import DataError, SettingsError
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.traces.files import read_table
@@ -135,21 +136,24 @@ def _of_table(raw: pd.DataFrame, path: Path, columns: Mapping[str, str], leave_o
 
 def _find(frame: pd.DataFrame, columns: Mapping[str, str], path: Path) -> dict[str, str]:
     """Role → column, for the roles that there are."""
+    if mark := other_mark([str(name) for name in frame.columns]):
+        remedy = "end its name with .psv" if mark == "|" else "save it with commas"
+        raise DataError(f"{path}: cells are parted by {'bars' if mark == '|' else repr(mark)}; {remedy}")
     for role, column in columns.items():
         if role not in NAMES:
             raise SettingsError(f"--columns: no role '{role}'; known are {', '.join(NAMES)}")
         if column not in frame:
             raise DataError(f"{path}: no column '{column}' (for {role}); there are {_listed(frame)}")
-    there = {str(name).lower().removesuffix("_s"): str(name) for name in reversed(list(frame))}
+    there = {plain_name(str(name)).removesuffix("_s"): str(name) for name in reversed(list(frame))}
     there = {key: name for key, name in there.items() if name not in columns.values()}
     found = {role: next((there[name] for name in names if name in there), None) for role, names in NAMES.items()}
     found |= dict(columns)
     missing = [role for role in ("submit", "gpus") if found[role] is None]
     if found["duration"] is None and found["end"] is None:
         missing.append("duration")
-    if len(frame.columns) == 1 and "|" in str(frame.columns[0]):
-        raise DataError(f"{path}: cells are parted by bars; end its name with .psv")
     if missing:
+        if not any(c.isalpha() for name in frame.columns for c in str(name)):
+            raise DataError(f"{path}: no names of columns in its first line: {_listed(frame)}; write them above it")
         wanted = "; ".join(f"{role} ({', '.join(NAMES[role])})" for role in missing)
         raise DataError(
             f"{path}: no column for {wanted}; there are {_listed(frame)}; name them as "
@@ -170,7 +174,7 @@ def _find(frame: pd.DataFrame, columns: Mapping[str, str], path: Path) -> dict[s
 
 
 def _listed(frame: pd.DataFrame) -> str:
-    names = [str(name) for name in frame.columns]
+    names = [printable(name) for name in frame.columns]
     return ", ".join(names[:20]) + (f" and {len(names) - 20} others" if len(names) > 20 else "")
 
 
