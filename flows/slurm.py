@@ -300,11 +300,13 @@ class OwnSlurm:
     def _mariadbd(self) -> list[str]:
         root, data = self.root, self.root / "mysql"
         if not (data / "mysql").exists():
-            subprocess.run(
+            made = subprocess.run(
                 ["mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={self.user}",
                  "--auth-root-authentication-method=socket", "--skip-test-db"],
-                check=True, capture_output=True, env={**os.environ, "PATH": _PATH},
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PATH": _PATH},
             )  # fmt: skip
+            if made.returncode:
+                raise MfcpError(f"mariadb-install-db ended with {made.returncode}; it said: {made.stdout[-2000:]}")
         grants = [
             f"{verb} slurm@'{host}' IDENTIFIED BY '{self._password}';" if verb.startswith(("CREATE", "ALTER"))
             else f"{verb} slurm@'{host}';"

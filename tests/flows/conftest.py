@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flow_process import FlowProcess
@@ -44,37 +44,40 @@ def toy(tmp_path: Path) -> Path:
 
 
 OPEN = ExitStack()
+SHARED: dict[str, Any] = {}
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """The server ends with the last flow test, not with the last of all: idle, it takes processor time as well."""
     if nextitem is None or nextitem.path.parent != item.path.parent:
-        OPEN.close()
+        pytest_sessionfinish()
 
 
-@pytest.fixture(scope="session")
-def opened() -> Iterator[ExitStack]:
-    """What ends with the last flow test, or with a session that is broken off."""
-    with OPEN:
-        yield OPEN
+def pytest_sessionfinish() -> None:
+    """However it ends."""
+    SHARED.clear()
+    OPEN.close()
 
 
-@pytest.fixture(scope="session")
-def prefect(opened: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Prefect:
-    """A Prefect server of the tests' own, on a free port of this machine."""
-    home = tmp_path_factory.mktemp("prefect")
-    (port,) = service.free_ports(1)
-    patch = opened.enter_context(pytest.MonkeyPatch.context())
-    for name, value in ELSEWHERE.items():
-        patch.setenv(name, value)
-    environment.without_proxy()
-    return Prefect(home, port, opened.enter_context(service.server(home, port)))
+@pytest.fixture
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Prefect:
+    """A Prefect server of the tests' own, on a free port of this machine; one for flow tests in a row."""
+    if "prefect" not in SHARED:
+        home = tmp_path_factory.mktemp("prefect")
+        (port,) = service.free_ports(1)
+        patch = OPEN.enter_context(pytest.MonkeyPatch.context())
+        for name, value in ELSEWHERE.items():
+            patch.setenv(name, value)
+        environment.without_proxy()
+        SHARED["prefect"] = Prefect(home, port, OPEN.enter_context(service.server(home, port)))
+    return SHARED["prefect"]
 
 
-@pytest.fixture(scope="session")
-def flow_process(opened: ExitStack, prefect: Prefect, tmp_path_factory: pytest.TempPathFactory) -> FlowProcess:
+@pytest.fixture
+def flow_process(prefect: Prefect, tmp_path_factory: pytest.TempPathFactory) -> FlowProcess:
     """A process that runs flows against that server."""
-    process = FlowProcess(prefect, tmp_path_factory.mktemp("flows"))
-    opened.callback(process.end)
-    return process
+    if "process" not in SHARED:
+        SHARED["process"] = FlowProcess(prefect, tmp_path_factory.mktemp("flows"))
+        OPEN.callback(SHARED["process"].end)
+    return SHARED["process"]

@@ -37,6 +37,16 @@ def test_without_slurm_the_word_is_what_to_install(tmp_path, monkeypatch):
         OwnSlurm(tmp_path, own_clusters.OWN)
 
 
+@pytest.mark.skipif(bool(missing()), reason="no Slurm")
+def test_a_database_that_cannot_be_made_says_why(tmp_path, monkeypatch):
+    own = OwnSlurm(tmp_path / "fleet", own_clusters.OWN)
+    (tmp_path / "mariadb-install-db").write_text("#!/bin/sh\necho no space left >&2\nexit 3\n")
+    (tmp_path / "mariadb-install-db").chmod(0o755)
+    monkeypatch.setattr("flows.slurm._PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(MfcpError, match="mariadb-install-db ended with 3; it said: no space left"):
+        own._mariadbd()
+
+
 @pytest.fixture
 def few_models(monkeypatch):
     """Of two families only: to count the models of all of them takes a while."""

@@ -12,10 +12,12 @@ import sys
 import tarfile
 from collections.abc import Callable
 from configparser import RawConfigParser
+from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
 import httpx
+import psutil
 import pytest
 from running import until
 
@@ -107,6 +109,7 @@ def test_what_they_start_is_a_platform_and_its_archive_another(tmp_path: Path) -
     finally:
         for process in reversed(started):
             guard.stop(process)
+        _end_runs(home)
     archive, other = tmp_path / "platform.tar.gz", tmp_path / "other"
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(home, "platform")
@@ -116,6 +119,14 @@ def test_what_they_start_is_a_platform_and_its_archive_another(tmp_path: Path) -
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout)["counts"]["queue"] == 0
+
+
+def _end_runs(home: Path) -> None:
+    """Runs have sessions of their own and outlive their worker; systemd would know them by the unit."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("MFCP_HOME") == str(home):
+                process.kill()
 
 
 def _is_a_platform(ports: dict[str, int], home: Path, environment: dict[str, str], checkout: Path) -> None:
