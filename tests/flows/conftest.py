@@ -51,11 +51,15 @@ SHARED: dict[str, Any] = {}
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """The server ends with the last flow test, not with the last of all: idle, it takes processor time as well."""
     if nextitem is None or nextitem.path.parent != item.path.parent:
-        pytest_sessionfinish()
+        _close()
 
 
 def pytest_sessionfinish() -> None:
-    """However it ends."""
+    """Also where a session is broken off."""
+    _close()
+
+
+def _close() -> None:
     SHARED.clear()
     OPEN.close()
 

@@ -20,7 +20,7 @@ from mfcp.evaluation.metrics import EvaluateSettings, evaluate
 from mfcp.methods.base import FinetuneSettings, Method, Trained
 from mfcp.methods.pretrain import PretrainSettings, epochs, pretrain
 from mfcp.progress import progress
-from mfcp.study.featurize import FeaturizeSettings, described, featurize
+from mfcp.study.featurize import FeaturizeSettings, facts_of, featurize
 from mfcp.study.reference import solved_setting
 from mfcp.study.setting import RoundSettings
 from mfcp.study.study_data import Study
@@ -98,7 +98,7 @@ def benchmark(tables: Tables, plan: BenchmarkSettings) -> BenchmarkResult:
     all_rounds, all_seeds = pd.concat(rounds, ignore_index=True), pd.concat(seeds, ignore_index=True)
     summary = summarise(all_rounds, all_seeds, bootstrap=plan.evaluate.bootstrap)
     study = replace(study, pool=_noted(study, plan.matching.tasks))
-    return BenchmarkResult(summary, all_rounds, all_seeds, history, study.pool, described(study), found)
+    return BenchmarkResult(summary, all_rounds, all_seeds, history, study.pool, facts_of(study), found)
 
 
 def _noted(study: Study, tasks: int) -> TaskPool:

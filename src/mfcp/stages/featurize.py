@@ -8,7 +8,7 @@ from mfcp.files import replacing_folder, write_json
 from mfcp.progress import progress
 from mfcp.settings import Settings
 from mfcp.stages.base import FEATURES, REPORTS, VALID, main
-from mfcp.study.featurize import FeaturizeSettings, described, featurize
+from mfcp.study.featurize import FeaturizeSettings, facts_of, featurize
 from mfcp.study.study_pool import build_pool
 
 
@@ -22,7 +22,7 @@ def run(settings: Settings) -> None:
         study = featurize(tables, pool, section, advance=advance)
     with replacing_folder(FEATURES) as folder:
         study.save(folder)
-    write_json(REPORTS / "pool.json", described(study))
+    write_json(REPORTS / "pool.json", facts_of(study))
 
 
 if __name__ == "__main__":

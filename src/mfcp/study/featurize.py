@@ -123,7 +123,7 @@ def _without_operators(times: Floats) -> list[str]:
     ]
 
 
-def described(study: Study) -> dict[str, Any]:
+def facts_of(study: Study) -> dict[str, Any]:
     """What a report says about the data of a study, as plain JSON values: see `describe`, settings and features."""
     settings = {name: [str(study.pool.cluster_id[c]) for c in own] for name, own in study.settings.items()}
     return describe(study.pool) | {"settings": settings, "features": study.Z.shape[2]}

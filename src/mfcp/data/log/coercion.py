@@ -65,16 +65,16 @@ def converted(column: Column, values: pd.Series[Any]) -> tuple[pd.Series[Any], B
     """A column in its type, empty where a cell does not convert; and which cells do not, (rows,)."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
-    dtype, right = DTYPES[column.kind], np.zeros(len(values), bool)
+    dtype, none_wrong = DTYPES[column.kind], np.zeros(len(values), bool)
     if values.dtype == dtype and column.kind != "text":
-        return values, right
+        return values, none_wrong
     empty = values.isna().to_numpy(bool)
     if empty.all():  # so are most columns of a few rows, and to convert one takes a millisecond
-        return pd.Series(None, values.index, dtype), right
+        return pd.Series(None, values.index, dtype), none_wrong
     if isinstance(values.dtype, pd.StringDtype):
         blank = (values == "").to_numpy(bool, na_value=False)
         if values.dtype == dtype and column.kind == "text" and not blank.any():
-            return values, right
+            return values, none_wrong
         empty = empty | blank
     elif values.dtype == object:
         empty = empty | np.array([isinstance(v, str) and v == "" for v in values], bool)
