@@ -50,11 +50,11 @@ check: is-a-repository lint ## lint, types, and the fast tests of what has chang
 	@python -m pytest -n 2 --dist loadgroup -m "not slow and not long" $$(python tests/affected.py $(SINCE))
 
 fuzz: $(VENV)/.ready ## 100,000 changed inputs against every reader, with limits on time and memory; some ten minutes
-	@python tests/fuzz/campaign.py --cases 100000
+	@python tests/fuzz/campaign.py --cases 100000 --json data/reports/fuzz.json
 	@CONTRACT_EXAMPLES=360 python -m pytest -q -p no:cacheprovider tests/platform/service/test_contract.py
 
 faults: $(VENV)/.ready ## commands that write, killed at every operation on a file, on a full disk, beside each other
-	@python tests/crashes/campaign.py
+	@python tests/crashes/campaign.py --json data/reports/faults.json
 
 lint: $(VENV)/.ready ## ruff and mypy
 	@ruff check .

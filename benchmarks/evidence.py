@@ -3,11 +3,15 @@
     python benchmarks/evidence.py --data DIR --out OUT     DIR holds `timm` and `gavel`; the default platform is made
     python benchmarks/evidence.py --data DIR --out OUT --only timm-1      one log's draw of test families
     python benchmarks/evidence.py --page --out OUT         docs/evidence.json, the page and its figures from OUT alone
+    python benchmarks/evidence.py --data DIR --json FILE   the goals' ratios for programs, on the logs in DIR alone
 
 Draws of test families and settings beyond those of the study, three splits of all others each, rounds of 5 tasks in
 order: what one round runs or measures the next one knows. Ratios are of penalised excess to that of `mfcp_x` on the
 same rounds, with paired 95 % intervals clustered by setting, seed and round. What is measured is off by 5 % (a normal
 error of log time), unless a row says otherwise. Two cores do two draws beside each other: an hour and a half in all.
+
+With `--json`, DIR holds `timm`, `gavel` or both, or is a log itself, and the ways are those that goals name. A log with
+too few sets of clusters for settings beyond the study's has some of these.
 """
 
 from __future__ import annotations
@@ -15,15 +19,20 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
-from evidence_page import write_page
+from evidence_page import SCORED, records_of, summarise, write_page
 from evidence_rounds import Way, play
 from evidence_training import retrained, without_a_tenth
+from records import write_records
 from tuning import TuningLog
 
+from mfcp.data.pool.splits import qualifying_sets
 from mfcp.errors import DataError, guarded
 from mfcp.evaluation.metrics import Reference
 from mfcp.files import replacing
@@ -77,12 +86,19 @@ class FreshLog(TuningLog):
             "seeds": tuple(range(3000, 3000 + SEEDS)),
             "tests_on": "held_out",
             "draw": FIRST_DRAW + draw,
-            "settings_after": USED + SETTINGS * draw,
+            "settings_after": self._after(draw),
             "settings": SETTINGS,
         }
         self.featurizing = self.featurizing.model_copy(update=fresh)
         self.usual = self.study(self.featurizing.train)
         self.names = tuple(self.usual.settings)
+
+    def _after(self, draw: int) -> int:
+        """How many sets of clusters come before those of this draw: those of the study, if there are as many."""
+        sets = len(qualifying_sets(self.pool, self.featurizing.clusters, self.featurizing.settings_seed))
+        if sets >= USED + SETTINGS * DRAWS:
+            return USED + SETTINGS * draw
+        return SETTINGS * draw % max(sets - SETTINGS + 1, 1)
 
     def trained(self, setting: Setting) -> Trained:
         """`mfcp_x`, as the study trains it."""
@@ -125,18 +141,74 @@ def trainings(log: FreshLog) -> Iterable[pd.DataFrame]:
         print(setting.name, "trained", flush=True)
 
 
+def scored(folder: Path, draw: int) -> pd.DataFrame:
+    """The rounds of a log's draw, in the ways that goals name."""
+    log, found = FreshLog(folder, draw), list[pd.DataFrame]()
+    for setting in log.each(log.usual):
+        trained = log.trained(setting)
+        reference = Reference.of(setting, ROUNDS)
+        for name in (BASE, *SCORED.values()):
+            found.append(
+                play(trained, setting, reference, WAYS[name]).assign(method=name, tasks=setting.matching.tasks)
+            )
+    return pd.concat(found, ignore_index=True).assign(log=folder.resolve().name, draw=str(draw + 1))
+
+
+def score(data: Path, target: Path, processes: int) -> None:
+    """Ratios of each log to a file, when its draws are done."""
+    rounds: dict[Path, list[pd.DataFrame]] = {folder: [] for folder in logs_in(data)}
+    records = list[dict[str, Any]]()
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+        waiting = {pool.submit(scored, folder, draw): folder for folder in rounds for draw in range(DRAWS)}
+        for future in as_completed(waiting):
+            folder = waiting[future]
+            try:
+                rounds[folder].append(future.result())
+            except DataError as error:
+                print(f"{folder.name}: skipped, {error}", file=sys.stderr)
+                continue
+            print(f"{folder.name}: {len(rounds[folder])} of {DRAWS} draws", file=sys.stderr, flush=True)
+            if len(rounds[folder]) == DRAWS:
+                records += records_of(summarise(pd.concat(rounds[folder], ignore_index=True)))
+                write_records(target, records)
+    write_records(target, records)
+    for row in records:
+        cells = "" if row["cells"] is None else f"{row['cells']:5.2f} cells"
+        print(f"{row['log']:12} {row['variant']:26} {row['ratio']:5.2f} [{row['low']:.2f}, {row['high']:.2f}] {cells}")
+
+
+def logs_in(data: Path) -> list[Path]:
+    """The folder itself, if it is a log; else those of `timm` and `gavel` that are in it."""
+    if any((data / f"runs{ending}").exists() for ending in ("", ".parquet", ".csv", ".jsonl")):
+        return [data]
+    found = [data / name for name in LOGS if (data / name).is_dir()]
+    for name in LOGS[1:]:
+        if data / name not in found:
+            print(f"{name}: skipped, no folder {data / name}", file=sys.stderr)
+    if not found:
+        raise DataError(f"{data}: neither a log nor a folder with {' or '.join(LOGS[1:])}")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with timm and gavel in the log schema")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the rounds, a file for each log and draw")
+    parser.add_argument("--out", type=Path, help="folder of the rounds, a file for each log and draw")
     parser.add_argument("--only", metavar="LOG-DRAW", help="one of them, such as timm-1")
     parser.add_argument("--page", action="store_true", help="write numbers and page, and run nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="gets the goals' ratios, a log at a time")
+    parser.add_argument("--processes", type=int, default=2, metavar="N", help="draws beside each other, of --json (2)")
     options = parser.parse_args()
+    if options.data is None and not options.page:
+        parser.error("--data: expected the folder with timm and gavel")
+    if options.json:
+        score(options.data, options.json, options.processes)
+        return
+    if options.out is None:
+        parser.error("--out: expected the folder of the rounds")
     if options.page:
         write_page(options.out)
         return
-    if options.data is None:
-        parser.error("--data: expected the folder with timm and gavel")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in LOGS:
         for draw in range(DRAWS):

@@ -32,6 +32,12 @@ GOALS: tuple[tuple[str, str, str, dict[str, float]], ...] = (
     ("… cells a round", "others, worth 0.002", "cells", dict.fromkeys(LOGS, 4.5)),
 )
 
+SCORED = {
+    "finished": "others", "finished_recurring": "own", "cells_worth": "worth 0.002",
+    "finished_and_cells": "others, worth 0.002", "three_by_value": "value 3", "five_by_variance": "variance 5",
+}  # fmt: skip
+"""By the names that goals have for them."""
+
 Numbers = dict[str, Any]
 
 
@@ -60,6 +66,21 @@ def summarise(rounds: pd.DataFrame) -> Numbers:
         facts = {"rounds": len(base), "ways": table, "value 3 over variance 5": against and _numbers(against)}
         result.setdefault(str(log), {})[str(tasks)] = counts | facts
     return result
+
+
+def records_of(numbers: Numbers) -> list[dict[str, Any]]:
+    """Rows for programs: log, variant, cells a round, ratio of penalised excess to that of `mfcp_x`, its interval."""
+    found = []
+    for log, sizes in numbers.items():
+        for own in sizes.values():
+            rows = {variant: own["ways"][way] for variant, way in SCORED.items()}
+            rows["three_by_value_over_five"] = own["value 3 over variance 5"] | {"cells": None}
+            found += [
+                {"log": log, "variant": variant, "cells": row["cells"], "ratio": row["mean"], "low": row["ci_low"],
+                 "high": row["ci_high"]}
+                for variant, row in rows.items()
+            ]  # fmt: skip
+    return found
 
 
 def summarise_trained(rounds: pd.DataFrame) -> Numbers:

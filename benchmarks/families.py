@@ -2,6 +2,7 @@
 
     python benchmarks/families.py --data DIR                         all columns
     python benchmarks/families.py --data DIR --columns C,E           some of them
+    python benchmarks/families.py --data DIR --json FILE             the table for programs, too
     python benchmarks/families.py --memory DIR                       peak memory, on a folder of `mfcp profile`
     python benchmarks/families.py --steps DIR                        column A, on a folder of `mfcp profile`
     python benchmarks/families.py --page                             write docs/families.md from the kept numbers
@@ -21,8 +22,9 @@ from typing import Any
 
 import families_graphs
 import families_tables
-from families_judged import Part
+from families_judged import Part, records
 from families_page import NUMBERS, write_page
+from records import names_of, write_records
 
 from mfcp.border.json_text import read_json
 from mfcp.errors import guarded
@@ -67,10 +69,7 @@ def parts_of(column: str, data: Path, options: argparse.Namespace) -> list[Part]
 
 def chosen(text: str) -> list[str]:
     """Columns by letter; B after A, which tells what errors have in common."""
-    columns = text.split(",")
-    unknown = [name for name in columns if name not in COLUMNS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no column {unknown[0]}; there are {', '.join(COLUMNS)}")
+    columns = names_of(text, known=COLUMNS)
     return columns if "A" in columns or "B" not in columns else ["A", *columns]
 
 
@@ -115,29 +114,38 @@ def main() -> None:
     parser.add_argument("--draws", type=whole, default=5, metavar="N", help="of folds in D, E and of memory")
     parser.add_argument("--processes", type=whole, default=2, metavar="N")
     parser.add_argument("--page", action="store_true", help="write the page, after a run or without one")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="gets a row for each number, after every column")
     options = parser.parse_args()
     kept: dict[str, Any] = dict(read_json(NUMBERS)) if NUMBERS.exists() else {}
     if options.data is None and not (options.page or options.memory or options.steps):
         print("skipped: no measured times here; give a folder with --data")
         return
     columns = options.columns if options.data is not None else []
+    found = list[dict[str, Any]]()
     for column in columns:
         for part in parts_of(column, options.data, options):
             judged = part.judged()
             print_part(judged)
             kept[part.column] = judged
+            found += records(part.column, judged)
+        if options.json:
+            write_records(options.json, found)
     for folder in options.steps:
         families_graphs.prepare(folder, profiled=True)
         for phase in families_graphs.STATE["logs"]:
             part = families_graphs.column_a(phase, options.seeds, options.processes)
             kept[part.column] = part.judged()
             print_part(kept[part.column])
+            found += records(part.column, kept[part.column])
     for folder in options.memory:
         part, limited = families_tables.column_m(folder, options.draws)
         kept[part.column] = part.judged() | {"limited": limited}
         print_part(kept[part.column])
+        found += records(part.column, kept[part.column])
         for name, said in limited.items():
             print(f"{name:34} foreseen {said['foreseen']:.1%}, false alarms {said['false']:.1%}")
+    if options.json:
+        write_records(options.json, found)
     if options.page:
         if columns or options.memory or options.steps:
             write_json(NUMBERS, kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +41,7 @@ class Part:
     profiled: dict[str, float] = field(default_factory=dict)
 
     def judged(self) -> dict[str, Any]:
-        """JSON values: by row MAPE and its median in per cent, R² and the ratio to the best row of ours.
+        """JSON values: by row MAPE, its interval and its median in per cent, R² and the ratio to the best row of ours.
 
         A row without any answer is left out.
         """
@@ -54,10 +55,11 @@ class Part:
             rows[name] = {
                 "n": int(known[name].any(axis=0).sum()),
                 "mape": 100 * self._mean(error),
+                "mape_interval": [100 * edge for edge in _middle(self._means(error)[0, 1:])],
                 "median": 100 * float(np.nanmedian(error)),
                 "r2": self._r2(self.rows[name], self.log_samples),
                 "r2_steps": self._r2(self.rows[name], np.zeros_like(self.log_samples)),
-                "ratio": self._interval(np.where(both, error, np.nan), np.where(both, errors[best], np.nan)),
+                "ratio": self._ratio(np.where(both, error, np.nan), np.where(both, errors[best], np.nan)),
                 "cost": self.cost.get(name),
                 "profiled_s": self.profiled.get(name),
             }
@@ -80,15 +82,22 @@ class Part:
                 found.append(1 - ((predicted[:, at] - truth)[known] ** 2).mean() / spread)
         return float(np.mean(found)) if found else float("nan")
 
-    def _interval(self, model: Floats, peer: Floats) -> list[float]:
+    def _ratio(self, model: Floats, peer: Floats) -> list[float]:
         """Ratio of mean errors, and what 95 % of the draws of groups give; groups count by their runs."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            above, below = self._means(model, peer)
+            ratio = above / below
+        return [float(ratio[0]), *_middle(ratio[1:])]
+
+    def _means(self, *errors: Floats) -> Floats:
+        """(len(errors), 1 + DRAWS) means over strata of what the first one knows: of all groups, and of each draw."""
         names, of = np.unique(self.group, return_inverse=True)
         strata, stratum = np.unique(self.stratum, return_inverse=True)
         size = (len(names), len(strata))
-        total = np.zeros((2, *size))
+        total = np.zeros((len(errors), *size))
         count = np.zeros(size)
-        known = np.isfinite(model)
-        for k, error in enumerate((model, peer)):
+        known = np.isfinite(errors[0])
+        for k, error in enumerate(errors):
             np.add.at(total[k], (of, stratum), np.where(known, error, 0.0).sum(axis=0))
         np.add.at(count, (of, stratum), known.sum(axis=0))
         used = count.sum(axis=0) > 0
@@ -98,7 +107,41 @@ class Part:
         weight = np.concatenate([np.ones((1, len(names))), drawn])
         with np.errstate(invalid="ignore", divide="ignore"):
             there = weight @ count > 0  # a draw without any run of a stratum has no mean of it
-            means = [np.where(there, (weight @ own) / (weight @ count), 0.0).sum(axis=1) for own in total]
-            ratio = means[0] / means[1]
-        low, high = np.nanquantile(ratio[1:], [0.025, 0.975])
-        return [float(ratio[0]), float(low), float(high)]
+            sums = [np.where(there, (weight @ own) / (weight @ count), 0.0).sum(axis=1) for own in total]
+            return np.stack(sums) / there.sum(axis=1)
+
+
+def _middle(drawn: Floats) -> list[float]:
+    """Between which 95 % of the draws lie."""
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return [float(low), float(high)]
+
+
+def records(column: str, judged: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows for programs of one comparison, MAPE as a share; what an answer costs is column F.
+
+    Args:
+        column: where it stands; its first letter is the column, all of it the `part`.
+        judged: of `Part.judged`.
+    """
+    found = []
+    for name, row in judged["rows"].items():
+        low, high = row["mape_interval"]
+        ratio = row["ratio"] or (None, None, None)
+        training, answer = row["cost"] or (None, None)
+        for letter, metric, value, least, most in (
+            (column[0], "mape", row["mape"] / 100, low / 100, high / 100),
+            (column[0], "median_ape", row["median"] / 100, None, None),
+            (column[0], "r2", row["r2"], None, None),
+            (column[0], "r2_steps", row["r2_steps"], None, None),
+            (column[0], "mape_over_best_of_ours", *ratio),
+            ("F", "profiled_s", row["profiled_s"], None, None),
+            ("F", "training_s", training, None, None),
+            ("F", "answer_ms", answer, None, None),
+        ):
+            if value is not None:
+                found.append({
+                    "column": letter, "part": column, "row": name, "metric": metric, "value": value, "low": least,
+                    "high": most, "n": row["n"],
+                })  # fmt: skip
+    return found

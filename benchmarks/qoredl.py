@@ -2,13 +2,14 @@
 
     python benchmarks/qoredl.py --data DIR                    three splits, ten draws of five folds each
     python benchmarks/qoredl.py --data DIR --score FILE       learn from all of DIR, score another file of these columns
+    python benchmarks/qoredl.py --data DIR --json FILE        the table for programs, too; with --score as well
     python benchmarks/qoredl.py --data DIR --adjuster         how long a decision for 100 running jobs takes
 
-DIR holds `iteration_time.parquet`. Rows at random have the same configuration on both sides: a figure of that split
-says how noisy runs are, and little else. By configuration, a model was seen with other allocations; by model, never. R²
-is of seconds over all rows, MAPE the mean of |predicted / measured - 1|. Ratios are to the forest's MAPE, the interval
-is of draws of configurations, or of models where these are left out. Operator models need graphs, which this log has
-not.
+DIR, or `qoredl` in it, holds `iteration_time.parquet`. Rows at random have the same configuration on both sides: a
+figure of that split says how noisy runs are, and little else. By configuration, a model was seen with other
+allocations; by model, never. R² is of seconds over all rows, MAPE the mean of |predicted / measured - 1|, a share in
+the file. Ratios are to the forest's MAPE, the interval is of draws of configurations, or of models where these are left
+out. Operator models need graphs, which this log has not.
 """
 
 from __future__ import annotations
@@ -18,22 +19,28 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.records import write_records
 from mfcp.arrays import Floats, Ints
-from mfcp.errors import guarded
+from mfcp.errors import DataError, guarded
 from mfcp.progress import progress
 from mfcp.simulator.qore.adjuster import Running, adjust
 from mfcp.simulator.qore.equations import RunningJobs
 from mfcp.simulator.traces.files import numbers, read_table
 from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 
+FILE = "iteration_time.parquet"
 WORK, GIVEN, SECONDS = ("batch_size", "flops", "param_count"), ("cpu_share", "memory_share"), "iteration_time_raw"
 FOLDS, DRAWS, BOOTSTRAP = 5, 10, 2000
 _LEAST = 1e-9  # logarithms are taken of all columns
 PUBLISHED = 0.979  # R² of the paper's forest, of rows at random
 Learner = Callable[[Floats, Floats, Floats], Floats]
+Records = list[dict[str, Any]]
 
 
 def forest(x: Floats, seconds: Floats, asked: Floats) -> Floats:
@@ -79,6 +86,14 @@ def _allocations(x: Floats) -> Allocations:
     return Allocations(x[:, : len(WORK)], x[:, len(WORK) :])
 
 
+def file_of(folder: Path) -> Path:
+    """The file in a folder, or in `qoredl` in it."""
+    for path in (folder / FILE, folder / "qoredl" / FILE):
+        if path.exists():
+            return path
+    raise DataError(f"{folder}: no {FILE} there, nor in qoredl; name the folder that holds it with --data")
+
+
 def read(path: Path) -> tuple[Floats, Floats]:
     """(n, 5) columns and (n,) seconds of the runs that succeeded."""
     frame = read_table(path, (*WORK, *GIVEN, SECONDS))
@@ -112,8 +127,9 @@ def interval(model: Floats, peer: Floats, groups: Ints) -> tuple[float, float, f
     return float(model.sum() / peer.sum()), float(low), float(high)
 
 
-def splits(x: Floats, seconds: Floats, draws: int) -> None:
+def splits(x: Floats, seconds: Floats, draws: int) -> Records:
     """The table of three splits."""
+    records = Records()
     configuration = np.unique(x, axis=0, return_inverse=True)[1].ravel()
     model = np.unique(x[:, : len(WORK)], axis=0, return_inverse=True)[1].ravel()
     groups = {"rows at random": np.arange(len(x)), "by configuration": configuration, "by model": model}
@@ -141,10 +157,23 @@ def splits(x: Floats, seconds: Floats, draws: int) -> None:
             print(
                 f"  {name:26} {r2:6.3f} ± {r2_sd:.3f} {100 * mape:6.1f} ± {100 * mape_sd:.1f} %  {beside}", flush=True
             )
+            for metric, value, sd in (("r2", r2, r2_sd), ("mape", mape, mape_sd), ("mape_over_forest", ratio, None)):
+                records.append(_record(split, name, metric, value, sd, len(x)))
+            records[-1] |= {"low": low, "high": high}
+    return records
 
 
-def score_file(x: Floats, seconds: Floats, path: Path) -> None:
+def _record(split: str, model: str, metric: str, value: float, sd: float | None, n: int) -> dict[str, Any]:
+    """A row for programs: R², MAPE as a share, or its ratio to the forest's; sd over draws of folds."""
+    return {
+        "split": split, "model": model, "metric": metric, "value": float(value),
+        "sd": None if sd is None else float(sd), "n": int(n),
+    }  # fmt: skip
+
+
+def score_file(x: Floats, seconds: Floats, path: Path) -> Records:
     """What is learned from all rows, on those of another file: all, new configurations only, new models only."""
+    records = Records()
     asked, truth = read(path)
     known = {tuple(row) for row in x.tolist()}
     models = {row[: len(WORK)] for row in known}
@@ -158,6 +187,9 @@ def score_file(x: Floats, seconds: Floats, path: Path) -> None:
             if rows.sum() > 1:
                 r2, mape = score(predicted[rows], truth[rows])
                 print(f"  {name:26} {part:20} {rows.sum():6d} rows  R² {r2:6.3f}  MAPE {100 * mape:6.1f} %", flush=True)
+                records.append(_record(part, name, "r2", r2, None, rows.sum()))
+                records.append(_record(part, name, "mape", mape, None, rows.sum()))
+    return records
 
 
 def decide(x: Floats, seconds: Floats) -> None:
@@ -191,17 +223,18 @@ def main() -> None:
     parser.add_argument("--score", type=Path, metavar="FILE", help="another file of these columns")
     parser.add_argument("--adjuster", action="store_true", help="time a decision of the adjuster")
     parser.add_argument("--draws", type=int, default=DRAWS, help=f"of folds ({DRAWS})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="gets a row for each number of the table")
     options = parser.parse_args()
     if options.data is None:
         print("skipped: no measured allocations here; give a folder with --data")
         return
-    x, seconds = read(options.data / "iteration_time.parquet")
+    x, seconds = read(file_of(options.data))
     if options.adjuster:
         decide(x, seconds)
-    elif options.score:
-        score_file(x, seconds, options.score)
-    else:
-        splits(x, seconds, options.draws)
+        return
+    records = score_file(x, seconds, options.score) if options.score else splits(x, seconds, options.draws)
+    if options.json:
+        write_records(options.json, records)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ class TuningLog:
         name = data.resolve().name if data else "default"  # what is held out for good is for the study alone
         tables = Source.parse(source).read(self.plan.base.section("ingest").seed)
         if clusters := self.plan.clusters(name):
-            tables = of_clusters(tables, **clusters)
+            others = of_clusters(tables, **clusters)
+            tables = others if len(others["clusters"]) > 1 else tables  # a log of these alone is another one
         self.tables = validate(tables, max_bad_share=self.plan.base.section("validate").max_bad_share).tables
         own = Settings({"featurize": self.plan.featurizing(name)}, "study")
         featurizing = own.section("featurize")

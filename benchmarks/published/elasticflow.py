@@ -84,17 +84,17 @@ def numbers(folder: Path, _: float) -> list[Number]:
 
 def _number(folder: Path, row: dict[str, object]) -> Number:
     policy, trace, metric = str(row["policy"]), str(row["trace"]), str(row["metric"])
-    what, value = f"{policy}, {trace}, {metric}", float(row["value"])  # type: ignore[arg-type]
+    what, value = (policy, trace, metric), float(row["value"])  # type: ignore[arg-type]
     if policy not in RATIO:
-        return Number(what, value, None, None, NOT_YET.get(policy, "no such policy here"))
+        return Number(*what, value, None, None, NOT_YET.get(policy, "no such policy here"))
     if metric not in METRICS or not (folder / f"{trace}.parquet").exists():
-        return Number(what, value, None, None, "no such metric or trace here")
+        return Number(*what, value, None, None, "no such metric or trace here")
     own = _read(folder, trace, int(row["nodes"]), float(row["slot_s"]))  # type: ignore[call-overload, arg-type]
     found = _metric(own, _run(own, policy), metric)
     if metric == "deadline_satisfactory_ratio":
-        number = Number(what, value, found, RATIO[policy], unit="ratio")
+        number = Number(*what, value, found, RATIO[policy], unit="ratio")
     else:
-        number = Number(what, value, found, SECONDS)
+        number = Number(*what, value, found, SECONDS)
     met, nodes = REPEATED.get(policy, {}).get(trace), BEFORE.get(trace)
     on = f", on {nodes} nodes" if nodes else ""
     if met is not None:
@@ -118,7 +118,8 @@ def _ends(folder: Path, row: dict[str, object], theirs: pd.DataFrame) -> Number:
     own = _read(folder, str(row["trace"]), int(row["nodes"]), float(row["slot_s"]))  # type: ignore[call-overload, arg-type]
     ends = theirs.set_index("job")["end_time_s"].reindex(own.jobs.id.astype(np.int64)).to_numpy(float)
     near = np.abs(_run(own, str(row["policy"])).finished - ends) <= own.slot_s
-    return Number(f"{row['policy']}, {row['trace']}, ends within a slot", 1.0, float(near.mean()), 0.05, unit="ratio")
+    policy, trace = str(row["policy"]), str(row["trace"])
+    return Number(policy, trace, "ends within a slot", 1.0, float(near.mean()), 0.05, unit="ratio")
 
 
 def _metric(own: _Trace, outcome: Outcome, metric: str) -> float:

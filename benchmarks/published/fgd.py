@@ -29,16 +29,16 @@ def numbers(folder: Path, _: float) -> list[Number]:
     with progress("fgd", len(SEEDS) * len(expected["results"])) as advance:
         for row in expected["results"]:
             seeds = f"mean of {len(row['seeds'])} seeds, ours {len(SEEDS)}"
-            what = f"{row['policy']}, {row['workload']}, {row['metric']}, {seeds}"
+            what = row["policy"], row["workload"], f"{row['metric']}, {seeds}"
             there = (folder / f"pods_{row['workload']}.parquet").exists()
             if row["policy"] not in Placement.members or row["metric"] != METRIC or not there:
-                result.append(Number(what, row["value"], None, None, "no such policy, metric or workload here"))
+                result.append(Number(*what, row["value"], None, None, "no such policy, metric or workload here"))
                 continue
             found = []
             for seed in SEEDS:
                 found.append(_allocation(folder, row["workload"], row["policy"], seed, ratio))
                 advance()
-            number = Number(what, row["value"], float(np.mean(found)), BOUND, unit="points")
+            number = Number(*what, row["value"], float(np.mean(found)), BOUND, unit="points")
             result.append(tried(number, partial(_groups, found, len(row["seeds"]))))
     return result
 

@@ -53,17 +53,17 @@ def numbers(folder: Path, rates: float) -> list[Number]:
 
 
 def _number(folder: Path, row: dict[str, Any]) -> Number:
-    what = f"{row['policy']}, seed {row['seed']}, {row['rate_jobs_per_h']} jobs/h, {row['metric']}"
+    what = row["policy"], f"seed {row['seed']}, {row['rate_jobs_per_h']} jobs/h", row["metric"]
     policy, measure = POLICIES.get(row["policy"]), MEASURES.get(row["metric"])
     if policy is None:
-        return Number(what, row["value"], None, None, "no such policy here")
+        return Number(*what, row["value"], None, None, "no such policy here")
     if measure is None:
-        return Number(what, row["value"], None, None, "how utilisation was counted is not known")
+        return Number(*what, row["value"], None, None, "how utilisation was counted is not known")
     gap = row.get("mean_gap_s") or 3600 / row["rate_jobs_per_h"]
     run = partial(_completion_times, folder, seed=row["seed"], gap=gap)
     in_turn = policy in ("in_turn_fastest", "in_turn_packed") and row["metric"] == "mean_jct_h"
     bound = 0.02 if in_turn else BOUNDS[row["metric"]]
-    number = Number(what, row["value"], measure(run, policy), bound)
+    number = Number(*what, row["value"], measure(run, policy), bound)
 
     def trial() -> Trial:
         if policy == "in_turn":

@@ -44,13 +44,13 @@ def numbers(folder: Path, _: float) -> list[Number]:
     result = []
     for row in expected["results"]:
         policy, trace, metric = row["policy"], row["trace"], row["metric"]
-        what = f"{policy}, {trace}, {metric}"
+        what = policy, trace, metric
         if policy not in BOUNDS or metric not in METRICS or not (folder / f"{trace}.parquet").exists():
-            result.append(Number(what, row["value"], None, None, "no such policy, metric or trace here"))
+            result.append(Number(*what, row["value"], None, None, "no such policy, metric or trace here"))
             continue
         if (policy, trace) not in found:
             found[policy, trace] = _run(folder, trace, policy, factor, limits)
-        number = Number(what, row["value"], found[policy, trace][metric], BOUNDS[policy])
+        number = Number(*what, row["value"], found[policy, trace][metric], BOUNDS[policy])
         others = partial(_otherwise, folder, trace, policy, metric, factor) if policy in NOISES else None
         result.append(tried(number, others))
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Number:
     """One number.
 
     Attributes:
-        what: policy, trace and metric.
+        policy, trace, quantity: what it is of, as published.
         theirs, ours: the published value and what we find; ours is None where we have no such policy.
         bound: largest difference in the unit; None for none.
         skipped: why there is nothing to compare.
@@ -38,13 +38,20 @@ class Number:
             number is a miss.
     """
 
-    what: str
+    policy: str
+    trace: str
+    quantity: str
     theirs: float
     ours: float | None
     bound: float | None
     skipped: str = ""
     unit: Literal["%", "points", "ratio"] = "%"
     trial: Trial | None = None
+
+    @property
+    def what(self) -> str:
+        """Its name in a table."""
+        return f"{self.policy}, {self.trace}, {self.quantity}"
 
     @property
     def difference(self) -> float | None:
@@ -70,6 +77,17 @@ class Number:
     def missed(self) -> bool:
         """Whether it is outside, and no experiment says why."""
         return self.inside is False and not self.explained
+
+    def record(self, published: str) -> dict[str, Any]:
+        """A row for programs, of a set; `ours` and `ok` are null where nothing could be compared."""
+        ours, relative = self.ours, None
+        if ours is not None and self.theirs:
+            relative = ours / self.theirs - 1
+        return {
+            "set": published, "trace": self.trace, "policy": self.policy, "quantity": self.quantity,
+            "theirs": self.theirs, "ours": ours, "relative": relative, "bound": self.bound, "unit": self.unit,
+            "ok": self.inside, "explained": self.explained, "said": self.skipped or str(self.trial or ""),
+        }  # fmt: skip
 
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""

@@ -65,11 +65,11 @@ def numbers(folder: Path, rates: float) -> list[Number]:
 
 
 def _number(row: dict[str, Any], metric: str, ours: dict[str, float] | None) -> Number:
-    what = f"{row['policy']}, {row['run']}, {metric}"
+    what = row["policy"], row["run"], metric
     if ours is None or row.get(metric) is None:
-        return Number(what, row.get(metric) or np.nan, None, None, "no such policy or metric here")
+        return Number(*what, row.get(metric) or np.nan, None, None, "no such policy or metric here")
     unit = "points" if metric.startswith("unfair") else "%"
-    return Number(what, row[metric], ours[metric], BOUNDS[metric], unit=unit)
+    return Number(*what, row[metric], ours[metric], BOUNDS[metric], unit=unit)
 
 
 def _run(policy: str, jobs: Jobs, batches: Batches, alone: Floats) -> dict[str, float]:

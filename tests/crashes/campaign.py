@@ -1,6 +1,7 @@
 """Every command that writes, dead at every operation on a file, on a full disk, and beside another one of itself.
 
     python tests/crashes/campaign.py
+    python tests/crashes/campaign.py --json data/reports/faults.json
 
 Four things are tried of every command, before each operation on the files of its folder that finds another state of
 them than those before it:
@@ -27,8 +28,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,10 @@ from crashes.operations import FREES, Watched
 from crashes.scenarios import ALL, SCENARIOS, Scenario, inside
 from crashes.states import contents, copied, hidden, key, results
 
+from mfcp.files import write_json
+
 PATIENCE_S = 60
+JUMPS_DAYS = (-1, 1)  # of the clock
 HEAVY = (
     "great_expectations", "matplotlib.pyplot", "mfcp.matching", "mfcp.release.fitting", "mlflow", "pandas",
     "pyarrow.parquet", "scipy.stats", "sklearn.ensemble", "torch", "torch_geometric",
@@ -68,12 +72,13 @@ def main() -> int:
     """Run a campaign; 1 where there are findings."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="COMMAND", action="append", choices=sorted(ALL))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="gets the table, and every finding")
     options = parser.parse_args()
     print(
         f"{'command':22}{'operations':>11}{'killed':>8}{'no space':>10}{'beside':>8}{'s':>7}{'findings':>10}",
         flush=True,
     )
-    findings = []
+    findings, tried = list[str](), dict[str, Tally]()
     names = options.only or list(SCENARIOS)
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[variable] = "1"  # of the processes that try a command: a forked one has no thread to wait for
@@ -84,10 +89,28 @@ def main() -> int:
             counts = f"{own.operations:11}{own.states:8}{own.full:10}{own.beside:8}{own.seconds:7.0f}"
             print(f"{name:22}{counts}{len(own.findings):10}", flush=True)
             findings += [f"{name}: {text}" for text in own.findings]
+            tried[name] = own
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_json(options.json, summary(tried))
     print(f"{len(findings)} findings")
     for text in findings[:60]:
         print(f"  {text}")
     return int(bool(findings))
+
+
+def summary(tried: Mapping[str, Tally]) -> dict[str, Any]:
+    """Cases in all and by kind of fault, what became of each command, and every finding."""
+    kinds = {
+        "killed": sum(own.states for own in tried.values()),
+        "no space": sum(own.full for own in tried.values()),
+        "beside another": sum(own.beside for own in tried.values()),
+        "read-only": len(tried),
+        "clock": len(JUMPS_DAYS) * len(tried),
+    }
+    commands = {name: asdict(own) | {"findings": len(own.findings)} for name, own in tried.items()}
+    findings = [f"{name}: {text}" for name, own in tried.items() for text in own.findings]
+    return {"cases": sum(kinds.values()), "kinds": kinds, "commands": commands, "findings": findings}
 
 
 def _named(name: str) -> tuple[str, Tally]:
@@ -263,7 +286,7 @@ class _Trial:
     def clock(self) -> None:
         """The time jumps."""
         real = time.time
-        for days in (-1, 1):
+        for days in JUMPS_DAYS:
             work = self._fresh()
 
             def jump(number: int, event: str, path: str, days: int = days) -> None:

@@ -1,5 +1,6 @@
 """A part of `make faults`: short commands, and that the campaign finds what is wrong."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,21 +10,26 @@ import pytest
 from crashes.states import contents, key, results
 
 
-def campaign(*names):
+def campaign(*names, target=None):
     """In a process of its own, which forks others."""
     only = [word for name in names for word in ("--only", name)]
-    program = Path(__file__).with_name("campaign.py")
-    return subprocess.run([sys.executable, program, *only], capture_output=True, text=True, timeout=280, check=False)
+    told = [] if target is None else ["--json", target]
+    program = [sys.executable, Path(__file__).with_name("campaign.py"), *only, *told]
+    return subprocess.run(program, capture_output=True, text=True, timeout=280, check=False)
 
 
 @pytest.mark.slow
-def test_commands_recover_from_everything():
-    done = campaign("init", "check --quarantine")
+def test_commands_recover_from_everything(tmp_path):
+    done = campaign("init", "check --quarantine", target=tmp_path / "reports/faults.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout
     tried = {line[:22].strip(): [int(cell) for cell in line[22:].split()] for line in done.stdout.splitlines()[1:3]}
     assert tried["init"][0] > 10
     assert all(killed > 4 for _, killed, *_ in tried.values())
+    told = json.loads((tmp_path / "reports/faults.json").read_text())
+    assert (told["findings"], told["kinds"]["clock"]) == ([], 4)
+    assert told["kinds"]["killed"] == sum(killed for _, killed, *_ in tried.values())
+    assert told["cases"] == sum(told["kinds"].values())
 
 
 @pytest.mark.slow

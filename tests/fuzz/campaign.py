@@ -1,6 +1,7 @@
 """Mutated inputs over all borders, in processes with limits on time and memory; prints a table.
 
     python tests/fuzz/campaign.py --cases 100000
+    python tests/fuzz/campaign.py --cases 100000 --json data/reports/fuzz.json
 
 A finding is an exception that is no MfcpError, a case that takes more than 5 s of CPU or 1 GiB, or the end of the
 process. Its input is kept under tests/fuzz/found, to be made small and put into tests/fuzz/corpus.
@@ -20,8 +21,8 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.borders import Border, borders
 
 from mfcp.errors import MfcpError
+from mfcp.files import write_json
 
 HERE = Path(__file__).parent
 CPU_S, WALL_S, MEMORY, ROOM = 5.0, 60.0, 1 << 30, 6 << 30
@@ -38,7 +40,7 @@ CPU_S, WALL_S, MEMORY, ROOM = 5.0, 60.0, 1 << 30, 6 << 30
 
 @dataclass
 class Tally:
-    """What became of the cases of a border."""
+    """What became of the cases of a border; `grown` is the most bytes that one took."""
 
     cases: int = 0
     refused: int = 0
@@ -56,6 +58,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), metavar="W")
     parser.add_argument("--only", metavar="BORDER", help="one border")
     parser.add_argument("--found", type=Path, default=HERE / "found", metavar="DIR", help="gets the inputs of findings")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="gets the table, and every finding")
     options = parser.parse_args()
     tallies = campaign(options.cases, options.seed, options.workers, options.only, options.found)
     print(f"{'border':18}{'cases':>8}{'refused':>9}{'ms a case':>11}{'slowest s':>11}{'most MiB':>10}{'findings':>10}")
@@ -65,11 +68,25 @@ def main() -> int:
             f"{name:18}{own.cases:8}{own.refused / max(own.cases, 1):9.0%}{mean:11.1f}{own.slowest_s:11.2f}"
             f"{own.grown >> 20:10}{len(own.findings):10}"
         )
-    findings = [text for own in tallies.values() for text in own.findings]
-    print(f"{sum(own.cases for own in tallies.values())} cases, {len(findings)} findings")
+    told = summary(tallies)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_json(options.json, told)
+    findings = told["findings"]
+    print(f"{told['cases']} cases, {len(findings)} findings")
     for text in sorted(set(findings))[:40]:
         print(f"  {text}")
     return int(bool(findings))
+
+
+def summary(tallies: Mapping[str, Tally]) -> dict[str, Any]:
+    """Cases, what became of those of each border, and every finding."""
+    kinds = {name: asdict(own) | {"findings": len(own.findings)} for name, own in tallies.items()}
+    return {
+        "cases": sum(own.cases for own in tallies.values()),
+        "kinds": kinds,
+        "findings": [text for own in tallies.values() for text in own.findings],
+    }
 
 
 def campaign(

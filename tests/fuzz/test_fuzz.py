@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fuzz.borders import borders
-from fuzz.campaign import CPU_S, campaign
+from fuzz.campaign import CPU_S, Tally, campaign, summary
 
 from mfcp.errors import MfcpError
 
@@ -40,6 +40,15 @@ def test_every_seed_is_valid(known, tmp_path):
             folder.mkdir()
             (folder / file).write_bytes(content)
             border.call(folder / file)
+
+
+def test_a_campaign_is_told_to_programs():
+    tried = {"logs": Tally(3, 1, 0.5, 10, 1.0, ["logs: KeyError"]), "rates": Tally(2)}
+    told = summary(tried)
+    assert (told["cases"], told["findings"]) == (5, ["logs: KeyError"])
+    assert {name: (own["cases"], own["findings"]) for name, own in told["kinds"].items()} == {
+        "logs": (3, 1), "rates": (2, 0)
+    }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -12,6 +12,10 @@ from benchmarks.published.results import Number, Trial, summary, tried
 from mfcp.simulator.policies.base import Moment
 
 
+def number(policy, *values, **more):
+    return Number(policy, "a trace", "a quantity", *values, **more)
+
+
 @pytest.mark.parametrize(
     ("ours", "found", "inside", "explained"),
     [
@@ -24,9 +28,9 @@ from mfcp.simulator.policies.base import Moment
     ],
 )
 def test_a_difference_is_explained_by_an_experiment_alone(ours, found, inside, explained):
-    number = tried(Number("a", 100.0, ours, 0.01), None if found is None else lambda: Trial("a switch", found))
-    assert (number.inside, number.explained, number.missed) == (inside, explained, not inside and not explained)
-    verdict = number.cells()[-1]
+    own = tried(number("a", 100.0, ours, 0.01), None if found is None else lambda: Trial("a switch", found))
+    assert (own.inside, own.explained, own.missed) == (inside, explained, not inside and not explained)
+    verdict = own.cells()[-1]
     assert verdict.startswith("" if inside else "explained" if explained else "MISS")
     assert ("a switch" in verdict) is (found is not None)
 
@@ -35,16 +39,33 @@ def test_an_experiment_is_run_for_numbers_that_are_outside():
     def never():
         raise AssertionError("not needed")
 
-    assert tried(Number("a", 100.0, 100.0, 0.01), never).inside
-    assert tried(Number("a", 100.0, None, None, "no such policy"), never).inside is None
+    assert tried(number("a", 100.0, 100.0, 0.01), never).inside
+    assert tried(number("a", 100.0, None, None, "no such policy"), never).inside is None
 
 
 def test_numbers_are_counted():
-    numbers = [Number("a", 1.0, 1.0, 0.1), Number("b", 1.0, 2.0, 0.1), Number("c", 1.0, None, None, "not here"),
-               Number("d", 80.0, 81.0, 0.3, unit="points", trial=Trial("seeds", (79.0, 81.0)))]  # fmt: skip
+    numbers = [number("a", 1.0, 1.0, 0.1), number("b", 1.0, 2.0, 0.1), number("c", 1.0, None, None, "not here"),
+               number("d", 80.0, 81.0, 0.3, unit="points", trial=Trial("seeds", (79.0, 81.0)))]  # fmt: skip
     assert summary(numbers) == (
         "4 published numbers: 1 inside their bound, 1 outside with an experiment that explains it, 1 missed, 1 skipped"
     )
+
+
+def test_a_row_for_programs_has_what_the_table_has():
+    outside = number("a", 80.0, 81.0, 0.3, unit="points", trial=Trial("seeds", (79.0, 82.0))).record("fgd")
+    assert outside == {
+        "set": "fgd", "trace": "a trace", "policy": "a", "quantity": "a quantity", "theirs": 80.0, "ours": 81.0,
+        "relative": pytest.approx(1 / 80), "bound": 0.3, "unit": "points", "ok": False, "explained": True,
+        "said": "seeds: 79.000 to 82.000",
+    }  # fmt: skip
+    skipped = number("b", 1.0, None, None, "no such policy").record("fgd")
+    assert (skipped["ours"], skipped["relative"], skipped["ok"], skipped["said"]) == (
+        None,
+        None,
+        None,
+        "no such policy",
+    )
+    assert number("c", 0.0, 1.0, 0.1, unit="ratio").record("fgd")["relative"] is None
 
 
 def given_by_the_letter(seed, count):
