@@ -11,6 +11,7 @@ from mfcp.errors import DataError
 from mfcp.evaluation.compare import summarise
 from mfcp.evaluation.html_report import render, write_report
 from mfcp.evaluation.metrics import per_seed
+from mfcp.evaluation.report import write_figures
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -86,6 +87,46 @@ def test_a_comparison_without_a_baseline_has_no_verdict_and_no_figures(rounds):
     page = Page(render(summarise(alone, per_seed(alone), bootstrap=200), alone, {}))
     assert "svg" not in page.tags
     assert "has the least excess" not in " ".join(page.text)
+
+
+def without_excess(rounds, *settings):
+    """The baseline's plans are the best ones in some settings."""
+    rounds = rounds.copy()
+    perfect = rounds["setting"].isin(settings) & (rounds["method"] == "tsm")
+    rounds.loc[perfect, "penalised_excess"] = 0.0
+    return rounds
+
+
+def test_a_setting_in_which_the_baseline_is_perfect_has_no_ratio_but_a_place(rounds, tmp_path):
+    rounds = without_excess(rounds, "A")
+    summary = summarise(rounds, per_seed(rounds), bootstrap=200)
+    assert "vs_tsm" not in summary["A"]["<b>ours"]
+    page = Page(render(summary, rounds, {}))
+    assert page.tags.count("svg") == 2
+    assert "<b>ours has the least excess: 0." in " ".join(" ".join(page.text).split())
+    write_figures(summary, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"metrics.png", "ratios.png"}
+
+
+def test_a_baseline_that_is_perfect_everywhere_is_told(rounds, tmp_path):
+    rounds = without_excess(rounds, "A", "B")
+    summary = summarise(rounds, per_seed(rounds), bootstrap=200)
+    page = Page(render(summary, rounds, {}))
+    assert "svg" not in page.tags
+    told = " ".join(" ".join(page.text).split())
+    assert "There is no ratio: tsm has no excess, its plan is the best one in every round." in told
+    write_figures(summary, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.png"]
+
+
+def test_a_method_that_is_perfect_is_on_the_axis_and_one_seed_has_no_interval(rounds, tmp_path):
+    rounds = rounds[(rounds["setting"] == "A") & (rounds["seed"] == 0)].copy()
+    rounds.loc[rounds["method"] != "tsm", "penalised_excess"] = 0.0
+    summary = summarise(rounds, per_seed(rounds), bootstrap=200)
+    assert summary["A"]["<b>ours"]["vs_tsm"]["mean"] == 0
+    assert Page(render(summary, rounds, {})).tags.count("svg") == 2
+    write_figures(summary, tmp_path)
+    assert (tmp_path / "ratios.png").exists()
 
 
 def test_what_is_missing_is_told(tmp_path, rounds, summary):

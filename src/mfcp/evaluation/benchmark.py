@@ -106,7 +106,8 @@ def _noted(study: Study, tasks: int) -> TaskPool:
     largest = study.largest_round()
     if largest >= tasks:
         return study.pool
-    note = f"rounds of {largest} tasks instead of {tasks}: the smallest part of a split has no more"
+    word = "task" if largest == 1 else "tasks"
+    note = f"rounds of {largest} {word} instead of {tasks}: the smallest part of a split has no more"
     return replace(study.pool, notes=(*study.pool.notes, note))
 
 

@@ -70,9 +70,8 @@ def render(summary: Summary, rounds: pd.DataFrame, pool: dict[str, Any], details
 
     whole = POOLED if POOLED in summary else next(iter(summary))
     methods = summary[whole]
-    compared = BASELINE in methods and len(methods) > 1
-    best = min((label for label in methods if label != BASELINE), key=lambda label: ratio_of(methods[label])[0]) \
-        if compared else None  # fmt: skip
+    ratios = {label: own[0] for label, metrics in methods.items() if (own := ratio_of(metrics)) and label != BASELINE}
+    best = min(ratios, key=lambda label: ratios[label]) if ratios else None
     figures = {}
     if best is not None:
         figures["ratios"] = ratio_figure(summary, whole)

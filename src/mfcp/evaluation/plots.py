@@ -68,13 +68,15 @@ def ratios(summary: Summary, path: Path) -> None:
     plt = pyplot()
     from matplotlib import ticker
 
-    names = list(summary)
-    methods = [m for m in summary[names[0]] if m != BASELINE and "vs_tsm" in summary[names[0]][m]]
+    found = {name: {m: own["vs_tsm"] for m, own in summary[name].items() if "vs_tsm" in own} for name in summary}
+    names = [name for name, own in found.items() if own]  # without those in which the baseline has no excess
+    methods = [m for m in summary[names[0]] if m != BASELINE]
     figure, axis = plt.subplots(figsize=(7, (0.1 + 0.11 * len(names)) * len(methods) + 1.5), layout="constrained")
     for k, name in enumerate(names):
-        values = [summary[name][m]["vs_tsm"] for m in methods]
+        values = [found[name][m] for m in methods]
         mean = np.array([v["mean"] for v in values], float)
-        error = np.array([[v["mean"] - v["ci_low"], v["ci_high"] - v["mean"]] for v in values], float).T
+        sides = [np.array([v[side] for v in values], float) for side in ("ci_low", "ci_high")]  # nan: no interval
+        error = np.nan_to_num([mean - sides[0], sides[1] - mean])
         y = np.arange(len(methods)) + 0.15 * (k - (len(names) - 1) / 2)
         strong = name == POOLED
         axis.errorbar(mean, y, xerr=np.maximum(error, 0), fmt="D" if strong else "o", ms=6 if strong else 4, capsize=2,

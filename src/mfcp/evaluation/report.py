@@ -40,5 +40,5 @@ def write_tables(summary: Summary, path: Path, notes: list[str]) -> None:
 def write_figures(summary: Summary, folder: Path) -> None:
     """metrics.png and, where there is a baseline, ratios.png."""
     plots.metrics(summary, folder / "metrics.png")
-    if any("vs_tsm" in metrics for metrics in next(iter(summary.values())).values()):
+    if any("vs_tsm" in metrics for methods in summary.values() for metrics in methods.values()):
         plots.ratios(summary, folder / "ratios.png")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,20 @@ from mfcp.evaluation.compare import POOLED, Summary
 from mfcp.evaluation.metric_table import BASELINE
 
 POINTS = 400  # of a figure over all rounds
-TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+LEAST_SHOWN = 0.01  # ratio: the axis is logarithmic, and the best plans have no excess at all
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 FACTORS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 GREY, GOOD, BAD, BLUE, LIGHT = "#777777", "#228833", "#bb5566", "#4477aa", "#aaaaaa"
 
 
-def ratio_of(metrics: dict[str, Any]) -> tuple[float, float, float]:
-    """Ratio of the excess to the baseline's, and its interval, which is the ratio itself where there is none."""
-    own = metrics["vs_tsm"]
+def ratio_of(metrics: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """Ratio of the excess to the baseline's, and its interval, which is the ratio itself where there is none.
+
+    None where the baseline has no excess.
+    """
+    own = metrics.get("vs_tsm")
+    if own is None or own["mean"] is None:
+        return None
     low, high = (own["mean"] if own[key] is None else own[key] for key in ("ci_low", "ci_high"))
     return own["mean"], low, high
 
@@ -36,17 +43,21 @@ def paired(rounds: pd.DataFrame, best: str) -> pd.DataFrame:
 
 
 def ratio_figure(summary: Summary, whole: str) -> str:
-    """Ratios to the baseline with their intervals, the best on top; dots are the single settings."""
-    methods = [label for label in summary[whole] if label != BASELINE]
-    methods.sort(key=lambda label: -ratio_of(summary[whole][label])[0])
+    """Ratios to the baseline with their intervals, the best on top; dots are the single settings.
+
+    Left out are methods without a ratio, and settings in which the baseline has no excess.
+    """
+    ratios = {label: own for label, metrics in summary[whole].items() if (own := ratio_of(metrics)) is not None}
+    methods = sorted(ratios.keys() - {BASELINE}, key=lambda label: (-ratios[label][0], label))
     figure, axis = _axes(0.42 * len(methods) + 1.0)
     for k, label in enumerate(methods):
-        mean, low, high = ratio_of(summary[whole][label])
+        mean, low, high = ratios[label]
         colour = GOOD if high < 1 else BAD if low > 1 else GREY
-        single = [ratio_of(summary[name][label])[0] for name in summary if name != POOLED]
+        of_settings = (ratio_of(summary[name][label]) for name in summary if name != POOLED)
+        single = [max(own[0], LEAST_SHOWN) for own in of_settings if own is not None]
         axis.plot(single, [k] * len(single), "o", color=LIGHT, markersize=4)
-        axis.plot([low, high], [k, k], color=colour, lw=3, solid_capstyle="butt")
-        axis.plot([mean], [k], "o", color=colour, markersize=8)
+        axis.plot(np.maximum([low, high], LEAST_SHOWN), [k, k], color=colour, lw=3, solid_capstyle="butt")
+        axis.plot([max(mean, LEAST_SHOWN)], [k], "o", color=colour, markersize=8)
         axis.annotate(f"{mean:.2f} [{low:.2f}, {high:.2f}]", (1.01, k), xycoords=("axes fraction", "data"), va="center",
                       fontsize=8, color=GREY)  # fmt: skip
     axis.axvline(1.0, color=GREY, lw=1, ls="--")

@@ -54,11 +54,13 @@ def cells(summary: Summary, setting: str) -> list[list[str]]:
 
 
 def verdict(methods: Mapping[str, Mapping[str, Any]]) -> str:
-    """Which method has the least excess, and how sure that is, in a sentence; empty without ratios to compare."""
+    """Which method has the least excess, and how sure that is, in a sentence; empty without anything to compare."""
     ratio = {label: own["vs_tsm"] for label, own in methods.items() if own.get("vs_tsm") and label != BASELINE}
     ratio = {label: value for label, value in ratio.items() if value["mean"] is not None}
     if not ratio:
-        return ""
+        perfect = len(methods) > 1 and methods.get(BASELINE, {}).get("penalised_excess", {}).get("mean") == 0
+        told = f"There is no ratio: {BASELINE} has no excess, its plan is the best one in every round."
+        return told if perfect else ""
     best = min(ratio, key=lambda label: ratio[label]["mean"])
     mean, low, high = (ratio[best][key] for key in ("mean", "ci_low", "ci_high"))
     if mean >= 1:
