@@ -3,6 +3,7 @@
     python benchmarks/evidence.py --data DIR --out OUT     DIR holds `timm` and `gavel`; the default platform is made
     python benchmarks/evidence.py --data DIR --out OUT --only timm-1      one log's draw of test families
     python benchmarks/evidence.py --page --out OUT         docs/evidence.json, the page and its figures from OUT alone
+    python benchmarks/evidence.py --data DIR --further     more draws of gavel for one comparison, added to the page
     python benchmarks/evidence.py --data DIR --json FILE   the goals' ratios for programs, on the logs in DIR alone
 
 Draws of test families and settings beyond those of the study, three splits of all others each, rounds of 5 tasks in
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from multiprocessing import get_context
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evidence_page import SCORED, records_of, summarise, write_page
+from evidence_page import COMPARED, SCORED, records_of, summarise, write_further, write_page
 from evidence_rounds import Way, play
 from evidence_training import retrained, without_a_tenth
 from records import write_records
@@ -43,6 +44,7 @@ from mfcp.study.setting import Setting
 LOGS = ("default", "timm", "gavel")
 DRAWS, SEEDS, SETTINGS = 3, 3, 2
 USED, FIRST_DRAW = 20, 30  # settings that the study has; draws of test families below were looked at
+FURTHER, MORE = "gavel", 12  # draws of families alone, decided on before anything of them was looked at
 ROUNDS, LARGE = 200, {20: 40, 50: 20}  # rounds a seed; tasks of a large round → rounds
 BASE = "mfcp_x"
 
@@ -97,7 +99,7 @@ class FreshLog(TuningLog):
         """How many sets of clusters come before those of this draw: those of the study, if there are as many."""
         sets = len(qualifying_sets(self.pool, self.featurizing.clusters, self.featurizing.settings_seed))
         if sets >= USED + SETTINGS * DRAWS:
-            return USED + SETTINGS * draw
+            return USED + SETTINGS * (draw % DRAWS)  # further draws of families have the same sets
         return SETTINGS * draw % max(sets - SETTINGS + 1, 1)
 
     def trained(self, setting: Setting) -> Trained:
@@ -141,13 +143,13 @@ def trainings(log: FreshLog) -> Iterable[pd.DataFrame]:
         print(setting.name, "trained", flush=True)
 
 
-def scored(folder: Path, draw: int) -> pd.DataFrame:
-    """The rounds of a log's draw, in the ways that goals name."""
+def scored(folder: Path, draw: int, ways: Sequence[str] = (BASE, *SCORED.values())) -> pd.DataFrame:
+    """The rounds of a log's draw, in some ways: by default those that goals name."""
     log, found = FreshLog(folder, draw), list[pd.DataFrame]()
     for setting in log.each(log.usual):
         trained = log.trained(setting)
         reference = Reference.of(setting, ROUNDS)
-        for name in (BASE, *SCORED.values()):
+        for name in ways:
             found.append(
                 play(trained, setting, reference, WAYS[name]).assign(method=name, tasks=setting.matching.tasks)
             )
@@ -177,6 +179,15 @@ def score(data: Path, target: Path, processes: int) -> None:
         print(f"{row['log']:12} {row['variant']:26} {row['ratio']:5.2f} [{row['low']:.2f}, {row['high']:.2f}] {cells}")
 
 
+def further(data: Path, processes: int) -> None:
+    """More draws of a log whose own leave one comparison open, to the page's numbers; then the page."""
+    folder, ways = data / FURTHER, (BASE, *COMPARED)
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+        waiting = [pool.submit(scored, folder, draw, ways) for draw in range(DRAWS, DRAWS + MORE)]
+        rounds = pd.concat([future.result() for future in waiting], ignore_index=True)
+    write_further(FURTHER, rounds)
+
+
 def logs_in(data: Path) -> list[Path]:
     """The folder itself, if it is a log; else those of `timm` and `gavel` that are in it."""
     if any((data / f"runs{ending}").exists() for ending in ("", ".parquet", ".csv", ".jsonl")):
@@ -196,13 +207,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the rounds, a file for each log and draw")
     parser.add_argument("--only", metavar="LOG-DRAW", help="one of them, such as timm-1")
     parser.add_argument("--page", action="store_true", help="write numbers and page, and run nothing")
+    parser.add_argument("--further", action="store_true", help=f"{MORE} more draws of {FURTHER}, in three ways")
     parser.add_argument("--json", type=Path, metavar="FILE", help="gets the goals' ratios, a log at a time")
-    parser.add_argument("--processes", type=int, default=2, metavar="N", help="draws beside each other, of --json (2)")
+    parser.add_argument("--processes", type=int, default=2, metavar="N", help="draws beside each other (2)")
     options = parser.parse_args()
     if options.data is None and not options.page:
         parser.error("--data: expected the folder with timm and gavel")
     if options.json:
         score(options.data, options.json, options.processes)
+        return
+    if options.further:
+        further(options.data, options.processes)
         return
     if options.out is None:
         parser.error("--out: expected the folder of the rounds")

@@ -35,6 +35,13 @@ def test_a_round_shows_both_plans_and_every_cluster():
     assert {"1", "2", "3"} <= set(told)
 
 
+def test_names_are_no_mathematics_and_leave_room():
+    names = [r"$\bad{$", "$x^2$", "a$b", "任务" * 60]
+    example = {role: plan | {"cluster": [0, 2, 3]} for role, plan in EXAMPLE.items()}
+    told = texts(gantt_figure(example, names, ("$tsm$", "ours")))
+    assert {*names[:3], "任务" * 20 + "…", "$tsm$: 30 s, success 0.900"} <= set(told)
+
+
 def test_equal_numbers_are_equal_bytes_and_names_cannot_be_markup():
     figures = [gantt_figure(EXAMPLE, ["<b>", "slow"], ("tsm", "ours")) for _ in range(2)]
     assert figures[0] == figures[1]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SHOWN, _CLUSTERS = 5, 30  # rows of the quarantine, and clusters, that are listed
 _TOLD = ("model", "batch_size", "precision", "phase", "param_count", "flops", "graph_id", "samples")
 _LONGEST = 80  # characters of a cell
+_LONGEST_NAME = 32  # of a cluster, in a table of 80 columns
 _FEW_RUNS = 5  # of a pair, below which its share of failures says little
 
 
@@ -150,15 +151,15 @@ def _rows(log: ValidatedLog) -> list[str]:
     ]
 
 
-def _name(text: str) -> str:
+def _name(text: str, longest: int = _LONGEST) -> str:
     """A cell of a stranger in a line of ours."""
-    shown = printable(text[:_LONGEST])
-    return f"{shown}…" if len(text) > _LONGEST else shown
+    shown = printable(text[:longest])
+    return f"{shown}…" if len(text) > longest else shown
 
 
 def _clusters(tables: TotalledLog, coverage: Coverage) -> list[str]:
     """A line a cluster, and the share of pairs that are measured."""
-    names = [_name(name) for name in coverage.cluster_id[:_CLUSTERS]]
+    names = [_name(name, _LONGEST_NAME) for name in coverage.cluster_id[:_CLUSTERS]]
     width = max([7, *map(len, names)])
     lines = [f"{'cluster':<{width}}  tasks    runs  failed  runs of a pair (median)"]
     for i, name in enumerate(names):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FIG4 = ("relative_regret", "penalised_excess", "reliability", "utilization")
 _APART = 0.55  # of a row, over which its settings lie
+_LONGEST = 40  # characters of a name
 
 
 def pyplot() -> Any:
@@ -26,6 +27,12 @@ def pyplot() -> Any:
     import matplotlib.pyplot as plt
 
     return plt
+
+
+def shown(name: str) -> str:
+    """A name as text of a figure: not read as mathematics, and no longer than there is room for."""
+    text = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+    return text.replace("$", r"\$")
 
 
 def save(figure: Any, path: Path) -> None:
@@ -56,7 +63,7 @@ def metrics(summary: Summary, path: Path) -> None:
         axis.set_axisbelow(True)
         better = METRICS[metric].better
         axis.set_xlabel(f"{metric.replace('_', ' ')} ({'left' if better == 'low' else 'right'} is better)")
-    axes[0].set_yticks(rows, methods)
+    axes[0].set_yticks(rows, [shown(method) for method in methods])
     axes[0].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(settings), fontsize=9,
                   title="setting, 95 % interval over seeds")  # fmt: skip
@@ -82,7 +89,7 @@ def ratios(summary: Summary, path: Path) -> None:
         axis.errorbar(mean, y, xerr=np.maximum(error, 0), fmt="D" if strong else "o", ms=6 if strong else 4, capsize=2,
                       color="black" if strong else None, label=name)  # fmt: skip
     axis.axvline(1.0, color="grey", lw=0.8)
-    axis.set_yticks(range(len(methods)), methods)
+    axis.set_yticks(range(len(methods)), [shown(method) for method in methods])
     axis.margins(y=0.5 / max(len(methods), 1))
     axis.invert_yaxis()
     axis.set_xscale("log")
@@ -113,12 +120,12 @@ def curves(history: dict[str, dict[str, np.ndarray]], path: Path) -> None:
     size = (4.2 * len(settings), 3.6)
     figure, axes = plt.subplots(1, len(settings), figsize=size, sharey=True, squeeze=False, layout="constrained")
     for key, values in watched.items():
-        setting, method = key.split("/")
+        setting, _, method = key.partition("/")
         axis = axes[0][settings.index(setting)]
         change = values - values[:, :1]
         x, mean = np.linspace(0, 1, values.shape[1]), change.mean(axis=0)
         error = change.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0 * mean
-        (line,) = axis.plot(x, mean, label=method)
+        (line,) = axis.plot(x, mean, label=shown(method))
         for edge in (mean - error, mean + error):
             axis.plot(x, edge, color=line.get_color(), lw=0.6, ls=":")
         axis.set_title(f"setting {setting}: mean ± standard error, {len(values)} seeds", fontsize=10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from mfcp.evaluation.compare import POOLED, Summary
 from mfcp.evaluation.metric_table import BASELINE
+from mfcp.evaluation.plots import shown
 
 POINTS = 400  # of a figure over all rounds
 LEAST_SHOWN = 0.01  # ratio: the axis is logarithmic, and the best plans have no excess at all
@@ -66,7 +68,7 @@ def ratio_figure(summary: Summary, whole: str) -> str:
     ticks = [tick for tick in TICKS if low <= tick <= high]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
-    axis.set_yticks(range(len(methods)), methods)
+    axis.set_yticks(range(len(methods)), [shown(label) for label in methods])
     axis.set_ylim(-0.6, len(methods) - 0.4)
     axis.set_xlabel(f"penalised excess over that of {BASELINE} (left is better)")
     return _svg(figure)
@@ -85,7 +87,7 @@ def gain_figure(rounds: pd.DataFrame, best: str) -> str:
     axis.set_ylim(min(low, 0) * 1.2 - 0.01, max(high, 0) * 1.1 + 0.01)
     axis.set_xlim(0, 100)
     axis.set_xlabel("% of the rounds")
-    axis.set_ylabel(f"excess of {BASELINE}\nminus that of {best}")
+    axis.set_ylabel(f"excess of {BASELINE}\nminus that of {shown(best)}")
     return _svg(figure)
 
 
@@ -104,7 +106,7 @@ def error_figure(predictions: dict[str, dict[str, Any]]) -> str:
     ticks = [tick for tick in FACTORS if tick <= axis.get_xlim()[1]]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
-    axis.set_yticks(range(len(labels)), labels)
+    axis.set_yticks(range(len(labels)), [shown(label) for label in labels])
     axis.set_ylim(-0.6, len(labels) - 0.4)
     axis.set_xlabel(
         "predicted times of unseen tasks are off by a factor of: median (dot), 95th percentile (left is better)"
@@ -123,7 +125,7 @@ def calibration_figure(predictions: dict[str, dict[str, Any]]) -> str:
     low = max(0.0, min(values) - 0.02)
     axis.plot([low, 1], [low, 1], color=GREY, lw=1, ls="--")
     for (label, own), colour in zip(predictions.items(), (LIGHT, BLUE), strict=False):
-        axis.plot(*zip(*own["calibration"], strict=True), "o-", color=colour, markersize=4, label=label)
+        axis.plot(*zip(*own["calibration"], strict=True), "o-", color=colour, markersize=4, label=shown(label))
     axis.set(xlim=(low, 1), ylim=(low, 1), aspect="equal")
     axis.set_xlabel("predicted probability of success")
     axis.set_ylabel("true one, mean of a bin")
@@ -149,9 +151,9 @@ def gantt_figure(example: dict[str, Any], clusters: list[str], names: tuple[str,
                           color="white")  # fmt: skip
             ends[cluster] += seconds
         axis.axvline(ends.max(), color=GREY, lw=1.2, ls="--")
-        axis.set_yticks(range(len(clusters)), clusters)
+        axis.set_yticks(range(len(clusters)), [shown(cluster) for cluster in clusters])
         axis.set_ylim(len(clusters) - 0.5, -0.5)
-        axis.set_title(f"{name}: {ends.max():,.0f} s, success {plan['reliability']:.3f}", fontsize=9, loc="left",
+        axis.set_title(f"{shown(name)}: {ends.max():,.0f} s, success {plan['reliability']:.3f}", fontsize=9, loc="left",
                        color=GREY)  # fmt: skip
     axes[-1].set_xlabel("seconds")
     return _svg(figure)
@@ -181,7 +183,8 @@ def _svg(figure: Any) -> str:
     """Inline SVG with text as text; the same figure gives the same bytes."""
     import matplotlib as mpl
 
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mfcp"}):
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mfcp"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the reader's browser has its own
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     return text.getvalue().partition("<svg")[1] + text.getvalue().partition("<svg")[2]

@@ -59,8 +59,8 @@ def draw_timeline(outcomes: dict[str, Outcome], path: Path) -> None:
     figure, axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")
     for name, outcome in outcomes.items():
         hours, used, queue = over_time(outcome)
-        axes[0].stairs(used, hours, baseline=None, lw=1.3, label=name)
-        axes[1].stairs(queue, hours, baseline=None, lw=1.3, label=name)
+        axes[0].stairs(used, hours, baseline=None, lw=1.3, label=plots.shown(name))
+        axes[1].stairs(queue, hours, baseline=None, lw=1.3, label=plots.shown(name))
     axes[0].set_ylabel("utilization")
     axes[0].set_ylim(0, 1.05)
     axes[1].set_ylabel("jobs that wait")
