@@ -162,15 +162,14 @@ def score(data: Path, target: Path, processes: int) -> None:
     records = list[dict[str, Any]]()
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
         waiting = {pool.submit(scored, folder, draw): folder for folder in rounds for draw in range(DRAWS)}
-        for future in as_completed(waiting):
-            folder = waiting[future]
+        for future in as_completed(list(waiting)):
+            folder = waiting.pop(future)
             try:
                 rounds[folder].append(future.result())
+                print(f"{folder.name}: {len(rounds[folder])} of {DRAWS} draws", file=sys.stderr, flush=True)
             except DataError as error:
-                print(f"{folder.name}: skipped, {error}", file=sys.stderr)
-                continue
-            print(f"{folder.name}: {len(rounds[folder])} of {DRAWS} draws", file=sys.stderr, flush=True)
-            if len(rounds[folder]) == DRAWS:
+                print(f"{folder.name}: a draw is skipped, {error}", file=sys.stderr, flush=True)
+            if rounds[folder] and folder not in waiting.values():
                 records += records_of(summarise(pd.concat(rounds[folder], ignore_index=True)))
                 write_records(target, records)
     write_records(target, records)

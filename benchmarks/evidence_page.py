@@ -358,11 +358,11 @@ def _forgone(rounds: Numbers) -> str:
     """Of a log that misses its goal of cells: what those that it has beyond those of a higher worth save."""
     _, way, key, most = GOALS[-1]
     fewer, worth = LAST_CELLS[-1][0], float(way.split()[-1])
+    saved = {log: _each(own[fewer], own[way]) for log, own in rounds.items() if own[way][key] > most[log]}
     return " ".join(
-        f"On {LOGS[log]} the goal of {most[log]:g} cells a round would forgo some that save "
-        f"{_each(own[fewer], own[way]):.4f} makespans each, {_each(own[fewer], own[way]) / worth:.1f} times what is asked of them."
-        for log, own in rounds.items()
-        if own[way][key] > most[log]
+        f"On {LOGS[log]} the goal of {most[log]:g} cells a round would forgo some that save {each:.4f} makespans each, "
+        f"{each / worth:.1f} times what is asked of them."
+        for log, each in saved.items()
     )
 
 
