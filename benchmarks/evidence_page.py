@@ -75,15 +75,18 @@ def summarise(rounds: pd.DataFrame) -> Numbers:
 
 
 def records_of(numbers: Numbers) -> list[dict[str, Any]]:
-    """Rows for programs: log, variant, cells a round, ratio of penalised excess to that of `mfcp_x`, its interval."""
+    """Rows for programs: log, variant, cells a round, ratio of penalised excess to that of `mfcp_x`, its interval.
+
+    And tasks of a round, and rounds: a log of a few tasks has rounds of one, and its ratios say little.
+    """
     found = []
     for log, sizes in numbers.items():
-        for own in sizes.values():
+        for tasks, own in sizes.items():
             rows = {variant: own["ways"][way] for variant, way in SCORED.items()}
             rows["three_by_value_over_five"] = own["value 3 over variance 5"] | {"cells": None}
             found += [
                 {"log": log, "variant": variant, "cells": row["cells"], "ratio": row["mean"], "low": row["ci_low"],
-                 "high": row["ci_high"]}
+                 "high": row["ci_high"], "tasks": int(tasks), "rounds": own["rounds"]}
                 for variant, row in rows.items()
             ]  # fmt: skip
     return found
