@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.border.columns import column_width, padded
 from mfcp.border.regular import printable
 from mfcp.commands.json_output import aside
 from mfcp.errors import in_shell
@@ -160,12 +161,12 @@ def _name(text: str, longest: int = _LONGEST) -> str:
 def _clusters(tables: TotalledLog, coverage: Coverage) -> list[str]:
     """A line a cluster, and the share of pairs that are measured."""
     names = [_name(name, _LONGEST_NAME) for name in coverage.cluster_id[:_CLUSTERS]]
-    width = max([7, *map(len, names)])
+    width = column_width(names, 7)
     lines = [f"{'cluster':<{width}}  tasks    runs  failed  runs of a pair (median)"]
     for i, name in enumerate(names):
         finished = int(coverage.finished[i])
         failed = f"{1 - coverage.succeeded[i] / finished:.1%}" if finished else "-"
-        lines.append(f"{name:<{width}}  {coverage.tasks[i]:>5}  {finished:>6}  {failed:>6}  {coverage.runs[i]:g}")
+        lines.append(f"{padded(name, width)}  {coverage.tasks[i]:>5}  {finished:>6}  {failed:>6}  {coverage.runs[i]:g}")
     if len(coverage.cluster_id) > _CLUSTERS:
         lines.append(f"and {len(coverage.cluster_id) - _CLUSTERS} more clusters")
     known, possible = coverage.pairs

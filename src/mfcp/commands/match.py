@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mfcp.border.columns import column_width, padded
 from mfcp.commands.reading import add_option, load_members
 from mfcp.errors import SettingsError
 
@@ -198,12 +199,14 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
     dates = f", {log['first_run']} to {log['last_run']}" if log["last_run"] else ""
     lines.append(f"release {decision.version} of {log['name'] or 'a log'}{dates}, {log['tasks']} tasks")
     task, cluster = _widths(rows[:_SHOWN])
-    lines.append(f"{'task':<{task}}  {'cluster':<{cluster}}  {'seconds [95 % interval]':<28}  success  runs there")
+    head = f"{'seconds [95 % interval]':<28}  success  runs there"
+    lines.append(f"{padded('task', task)}  {padded('cluster', cluster)}  {head}")
     for row in rows[:_SHOWN]:
         seconds = f"{row['seconds']:.4g} [{row['seconds_low']:.4g}, {row['seconds_high']:.4g}]"
         success = "unknown" if row["reliability"] is None else f"{row['reliability']:.3f}"
         lines.append(
-            f"{row['task_id']:<{task}}  {row['cluster_id']:<{cluster}}  {seconds:<28}  {success:<7}  {row['runs']}"
+            f"{padded(row['task_id'], task)}  {padded(row['cluster_id'], cluster)}  {seconds:<28}  {success:<7}  "
+            f"{row['runs']}"
         )
     if len(rows) > _SHOWN:
         lines.append(f"and {len(rows) - _SHOWN} more tasks")
@@ -216,8 +219,9 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
         lines.append(
             "busy before: " + ", ".join(f"{name} {seconds:.6g} s" for name, seconds in decision.backlog.items())
         )
+    word = "task" if len(rows) == 1 else "tasks"
     lines.append(
-        f"{len(rows)} tasks on {len(set(decision.cluster_id))} of {len(decision.clusters)} clusters by "
+        f"{len(rows)} {word} on {len(set(decision.cluster_id))} of {len(decision.clusters)} clusters by "
         f"'{decision.rule}': {_STATUS.get(decision.status, decision.status)}, makespan {decision.makespan:.6g} s"
     )
     where = f" → {out}" if out is not None else ""
@@ -227,7 +231,7 @@ def _told(content: dict[str, Any], decision: Decision, out: Path | None) -> list
 
 def _widths(rows: list[dict[str, Any]]) -> tuple[int, int]:
     """Of the columns task and cluster."""
-    return max([4, *(len(row["task_id"]) for row in rows)]), max([7, *(len(row["cluster_id"]) for row in rows)])
+    return column_width((row["task_id"] for row in rows), 4), column_width((row["cluster_id"] for row in rows), 7)
 
 
 def _measurements(worth: list[dict[str, Any]] | None) -> list[str]:
@@ -240,7 +244,10 @@ def _measurements(worth: list[dict[str, Any]] | None) -> list[str]:
     head = "measure before deciding, in this order (then --observed):"
     rows = [("task", "cluster", "saves", "takes")]
     rows += [(row["task_id"], row["cluster_id"], f"{row['saves_s']:.3g} s", f"{row['takes_s']:.3g} s") for row in worth]
-    return [head, *(f"{name:<{task}}  {where:<{cluster}}  {saves:<8}  {takes}" for name, where, saves, takes in rows)]
+    return [
+        head,
+        *(f"{padded(name, task)}  {padded(where, cluster)}  {saves:<8}  {takes}" for name, where, saves, takes in rows),
+    ]
 
 
 def _rows(release: Release, decision: Decision) -> list[dict[str, Any]]:

@@ -55,6 +55,29 @@ def test_no_page_has_a_fault_of_accessibility_or_runs_out_of_its_window(page, wi
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
+@pytest.mark.parametrize(
+    "name", ["x" * 200, "nvidia-a100-sxm4-80gb.partition-07.eu-west-1.example.org"], ids=["endless", "likely"]
+)
+@pytest.mark.parametrize("width", [360, 900, 1280])
+def test_long_names_stay_in_the_window_and_cover_nothing(page, width, name):
+    """Of clusters and tasks, wherever they stand."""
+    page.set_viewport_size({"width": width, "height": 800})
+    for path in PATHS:
+        page.goto(path)
+        page.evaluate(
+            """name => document.querySelectorAll(
+                'main a, main h1, .wide tbody th, fieldset tbody th, td.text, .lane .name, .verdict, main li, option'
+            ).forEach(each => { each.textContent += ' ' + name; })""",
+            name,
+        )
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        if page.locator("#wishes").count():
+            form, plan = (page.locator(place).bounding_box() for place in ("#wishes", "#plan"))
+            table = page.locator("fieldset table").bounding_box()
+            assert table["x"] + table["width"] <= form["x"] + form["width"], path
+            assert form["x"] + form["width"] <= plan["x"] or form["y"] + form["height"] <= plan["y"], path
+
+
 def test_a_wish_changes_the_plan_without_a_click(page):
     page.goto("/what-if")
     assert "No task would move" in page.locator("#plan .verdict").inner_text()

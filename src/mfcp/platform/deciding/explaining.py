@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mfcp.arrays import Ints
+from mfcp.border.columns import column_width, padded
 from mfcp.errors import DataError, UnknownNameError
 from mfcp.matching.planning import quick, solve_or_fall_back
 from mfcp.platform.deciding.what_if import Moves, RoundPrices, evaluate_moves, relaxed_prices
@@ -89,9 +90,9 @@ class Explanation:
     @property
     def text(self) -> str:
         """One line a cluster, and the prices."""
-        width = max(len(option.cluster_id) for option in self.options)
+        width = column_width((option.cluster_id for option in self.options), 1)
         lines = [f"{self.task_id} → {self.cluster_id}"]
-        lines += [f"  {option.cluster_id:<{width}}  {option.text}" for option in self.options]
+        lines += [f"  {padded(option.cluster_id, width)}  {option.text}" for option in self.options]
         scarce = sorted(self.prices.cluster.items(), key=lambda item: -item[1])[:5]
         dear = ", ".join(f"{price:.2f} s on {name}" for name, price in scarce if price >= 0.005)
         lines.append(f"  price of a second of load: {dear}")
