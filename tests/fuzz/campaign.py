@@ -28,6 +28,9 @@ from typing import Any
 
 import psutil
 
+from mfcp.environment import same_instructions
+
+same_instructions()  # as the commands: kernels compiled for other ones would count as the time of the first request
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.borders import Border, borders
 
