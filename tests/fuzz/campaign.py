@@ -32,10 +32,10 @@ from mfcp.environment import same_instructions
 
 same_instructions()  # as the commands: kernels compiled for other ones would count as the time of the first request
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from fuzz.borders import Border, borders
+from fuzz.borders import Border, borders  # noqa: E402
 
-from mfcp.errors import MfcpError
-from mfcp.files import write_json
+from mfcp.errors import MfcpError  # noqa: E402
+from mfcp.files import write_json  # noqa: E402
 
 HERE = Path(__file__).parent
 CPU_S, WALL_S, MEMORY, ROOM = 5.0, 60.0, 1 << 30, 6 << 30
