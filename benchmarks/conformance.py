@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from benchmarks.published import elasticflow, fgd, gavel, muri, shockwave
 from benchmarks.published.results import Number, summary
 from benchmarks.records import names_of, write_records
 
-SETS: dict[str, Callable[[Path, float], list[Number]]] = {
+SETS: dict[str, Callable[[Path, float], Iterator[Number]]] = {
     "muri": muri.numbers,
     "fgd": fgd.numbers,
     "gavel_sim": gavel.numbers,
@@ -47,7 +47,7 @@ def main() -> None:
         "--set", type=functools.partial(names_of, known=SETS), default=list(SETS), metavar="NAME,…",
         dest="sets", help=f"some of {', '.join(SETS)}",
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="gets a row for each number, after every set")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="gets a row for each number, one after the other")
     parser.add_argument("--rates", type=float, default=4.8, help="of gavel_sim: up to so many jobs an hour (4.8)")
     parser.add_argument(
         "--orders", action="store_true", help="of gavel_sim: max-min fairness by other solvers, instead"
@@ -63,15 +63,19 @@ def main() -> None:
         if not (data / name / "expected.json").exists():
             console.print(f"{name}: skipped, no {data / name / 'expected.json'}")
             continue
+        own = list[Number]()
         try:
-            own = SETS[name](data / name, options.rates)
+            for number in SETS[name](data / name, options.rates):
+                own.append(number)
+                rows.append(number.record(name))
+                if options.json:
+                    write_records(options.json, rows)
         except FileNotFoundError as error:
-            console.print(f"{name}: skipped, no {error.filename}")
+            console.print(f"{name}: {f'the rest is skipped after {len(own)} numbers' if own else 'skipped'}, "
+                          f"no {error.filename}")  # fmt: skip
+        if not own:
             continue
         found += own
-        rows += [each.record(name) for each in own]
-        if options.json:
-            write_records(options.json, rows)
         table = Table("number", "theirs", "ours", "difference", "bound", "", title=name)
         for each in own:
             table.add_row(*each.cells())

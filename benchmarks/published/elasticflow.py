@@ -9,7 +9,7 @@ in slots once there are no more.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -67,19 +67,18 @@ class _Trace:
         return Configurations(SIZES, np.zeros(len(SIZES), np.int64), rate, np.zeros(len(SIZES)))
 
 
-def numbers(folder: Path, _: float) -> list[Number]:
+def numbers(folder: Path, _: float) -> Iterator[Number]:
     """All published numbers of the traces that are there, and how many jobs of Fig. 10 end when theirs do."""
     import_policies()
     expected = json.loads((folder / "expected.json").read_text())["results"]
     theirs = pd.read_csv(folder / "fig10_jobs.csv")
-    result = []
     with progress("elasticflow", len(expected)) as advance:
         for row in expected:
-            result.append(_number(folder, row))
-            if (row["trace"], row["metric"]) == ("fig10_trace", "makespan_s") and result[-1].ours is not None:
-                result.append(_ends(folder, row, theirs[theirs["policy"] == row["policy"]]))
+            number = _number(folder, row)
+            yield number
+            if (row["trace"], row["metric"]) == ("fig10_trace", "makespan_s") and number.ours is not None:
+                yield _ends(folder, row, theirs[theirs["policy"] == row["policy"]])
             advance()
-    return result
 
 
 def _number(folder: Path, row: dict[str, object]) -> Number:

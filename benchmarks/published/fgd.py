@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,26 +22,25 @@ METRIC, BOUND = "gpu_allocation_percent", 0.3  # points
 SEEDS = range(40)  # of ours: other draws of the same law, more of them, so that the difference is theirs
 
 
-def numbers(folder: Path, _: float) -> list[Number]:
+def numbers(folder: Path, _: float) -> Iterator[Number]:
     """Mean allocation over seeds."""
     import_members("mfcp.simulator.placement")
     expected = json.loads((folder / "expected.json").read_text())
-    ratio, result = expected["constants"]["tuning_ratio"], []
+    ratio = expected["constants"]["tuning_ratio"]
     with progress("fgd", len(SEEDS) * len(expected["results"])) as advance:
         for row in expected["results"]:
             seeds = f"mean of {len(row['seeds'])} seeds, ours {len(SEEDS)}"
             what = row["policy"], row["workload"], f"{row['metric']}, {seeds}"
             there = (folder / f"pods_{row['workload']}.parquet").exists()
             if row["policy"] not in Placement.members or row["metric"] != METRIC or not there:
-                result.append(Number(*what, row["value"], None, None, "no such policy, metric or workload here"))
+                yield Number(*what, row["value"], None, None, "no such policy, metric or workload here")
                 continue
             found = []
             for seed in SEEDS:
                 found.append(_allocation(folder, row["workload"], row["policy"], seed, ratio))
                 advance()
             number = Number(*what, row["value"], float(np.mean(found)), BOUND, unit="points")
-            result.append(tried(number, partial(_groups, found, len(row["seeds"]))))
-    return result
+            yield tried(number, partial(_groups, found, len(row["seeds"])))
 
 
 def _groups(found: list[float], size: int) -> Trial:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -39,17 +39,15 @@ APART = 0.01  # of a time; what lies closer is on either side by chance
 LAST = 5000  # jobs 4000 to 5000 are measured; they stop when these have ended, and jobs go on arriving until then
 
 
-def numbers(folder: Path, rates: float) -> list[Number]:
+def numbers(folder: Path, rates: float) -> Iterator[Number]:
     """The published numbers up to a rate of jobs an hour."""
     import_policies()
     expected = json.loads((folder / "expected.json").read_text())["results"]
     expected = [row for row in expected if row["rate_jobs_per_h"] <= rates]
-    result = []
     with progress("gavel_sim", len(expected)) as advance:
         for row in expected:
-            result.append(_number(folder, row))
+            yield _number(folder, row)
             advance()
-    return result
 
 
 def _number(folder: Path, row: dict[str, Any]) -> Number:

@@ -7,6 +7,7 @@ default: before, groups that take longer than their jobs in turn were not split.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
@@ -33,7 +34,7 @@ STAGES = ["resource_0_time_s", "resource_1_time_s", "resource_2_time_s"]
 GUARANTEED_S = 1e12  # a deadline that nobody misses
 
 
-def numbers(folder: Path, _: float) -> list[Number]:
+def numbers(folder: Path, _: float) -> Iterator[Number]:
     """All published numbers of the traces that are there."""
     import_policies()
     expected = json.loads((folder / "expected.json").read_text())
@@ -41,19 +42,17 @@ def numbers(folder: Path, _: float) -> list[Number]:
         expected["constants"]["iteration_time_factor"], tuple(expected["constants"]["tiresias"]["gpu_seconds_limits"])
     )  # fmt: skip
     found: dict[tuple[str, str], dict[str, float]] = {}
-    result = []
     for row in expected["results"]:
         policy, trace, metric = row["policy"], row["trace"], row["metric"]
         what = policy, trace, metric
         if policy not in BOUNDS or metric not in METRICS or not (folder / f"{trace}.parquet").exists():
-            result.append(Number(*what, row["value"], None, None, "no such policy, metric or trace here"))
+            yield Number(*what, row["value"], None, None, "no such policy, metric or trace here")
             continue
         if (policy, trace) not in found:
             found[policy, trace] = _run(folder, trace, policy, factor, limits)
         number = Number(*what, row["value"], found[policy, trace][metric], BOUNDS[policy])
         others = partial(_otherwise, folder, trace, policy, metric, factor) if policy in NOISES else None
-        result.append(tried(number, others))
-    return result
+        yield tried(number, others)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,13 +45,12 @@ BOUNDS = {
 }  # fmt: skip
 
 
-def numbers(folder: Path, rates: float) -> list[Number]:
+def numbers(folder: Path, rates: float) -> Iterator[Number]:
     """The published numbers of every simulated run."""
     import_policies()
     expected = json.loads((folder / "expected.json").read_text())["results"]
     jobs, batches, alone = read_jobs(folder)
     found: dict[str, dict[str, float]] = {}
-    result = []
     with progress("shockwave", len(expected)) as advance:
         for row in expected:
             policy = row["policy"]
@@ -59,9 +59,8 @@ def numbers(folder: Path, rates: float) -> list[Number]:
             for metric in BOUNDS:
                 number = _number(row, metric, found.get(policy))
                 again = row["run"] == "comparison" and policy in POLICIES
-                result.append(tried(number, partial(_shorter, policy, metric, folder) if again else None))
+                yield tried(number, partial(_shorter, policy, metric, folder) if again else None)
             advance()
-    return result
 
 
 def _number(row: dict[str, Any], metric: str, ours: dict[str, float] | None) -> Number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import re
@@ -73,7 +74,7 @@ def restructured(rng: random.Random, value: Any) -> Any:
     for _ in range(rng.choice((1, 1, 2, 3))):
         places = list(_places(value))
         if not places:
-            return rng.choice(VALUES)
+            return copy.deepcopy(rng.choice(VALUES))
         holder, key = rng.choice(places)
         match rng.randrange(6):
             case 0:
@@ -87,7 +88,7 @@ def restructured(rng: random.Random, value: Any) -> Any:
                 if own in other if isinstance(other, dict) else own < len(other):
                     holder[key] = json.loads(json.dumps(other[own]))
             case _:
-                holder[key] = rng.choice(VALUES)
+                holder[key] = copy.deepcopy(rng.choice(VALUES))  # the next change may be within it
     return value
 
 

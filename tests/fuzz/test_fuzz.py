@@ -1,5 +1,6 @@
 """Borders against the corpus of what once broke them, and against some thousands of new inputs (`make fuzz`: more)."""
 
+import random
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from fuzz.borders import borders
 from fuzz.campaign import CPU_S, Tally, campaign, summary
+from fuzz.mutation import VALUES, restructured, text_of
 
 from mfcp.errors import MfcpError
 
@@ -40,6 +42,15 @@ def test_every_seed_is_valid(known, tmp_path):
             folder.mkdir()
             (folder / file).write_bytes(content)
             border.call(folder / file)
+
+
+def test_a_case_does_not_depend_on_those_before_it():
+    """Nor can it hold itself: it is written as JSON."""
+    value = {"a": [1, {"b": []}], "c": {}}
+    before = text_of(VALUES)
+    cases = [[text_of(restructured(random.Random(f"{k}"), value)) for k in range(3000)] for _ in range(2)]
+    assert cases[0] == cases[1]
+    assert text_of(VALUES) == before
 
 
 def test_a_campaign_is_told_to_programs():

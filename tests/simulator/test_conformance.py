@@ -102,7 +102,7 @@ def test_what_we_have_nothing_for_is_told_and_stops_nothing(folder, tmp_path):
     ]  # fmt: skip
     (tmp_path / "expected.json").write_text(json.dumps({"constants": CONSTANTS, "results": results}))
     (tmp_path / "fig10_jobs.csv").write_text("policy,job,end_time_s\n")
-    found = folder.numbers(tmp_path, 4.8)
+    found = list(folder.numbers(tmp_path, 4.8))
     assert len(found) == len(cases)
     for number in found:
         assert number.inside is None
