@@ -79,14 +79,14 @@ class Number:
         return self.inside is False and not self.explained
 
     def record(self, published: str) -> dict[str, Any]:
-        """A row for programs, of a set; `ours` and `ok` are null where nothing could be compared."""
+        """A row for programs, of a set; where nothing could be compared, `ours` is null and `ok` false."""
         ours, relative = self.ours, None
         if ours is not None and self.theirs:
             relative = ours / self.theirs - 1
         return {
             "set": published, "trace": self.trace, "policy": self.policy, "quantity": self.quantity,
             "theirs": self.theirs, "ours": ours, "relative": relative, "bound": self.bound, "unit": self.unit,
-            "ok": self.inside, "explained": self.explained, "said": self.skipped or str(self.trial or ""),
+            "ok": self.inside is True, "explained": self.explained, "said": self.skipped or str(self.trial or ""),
         }  # fmt: skip
 
     def cells(self) -> tuple[str, ...]:
