@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import multiprocessing
 import os
 import random
@@ -110,9 +111,9 @@ def campaign(
         chosen = {name: own for name, own in known.items() if only in (None, name)}
         total = sum(own.share for own in chosen.values())
         work = [
-            (name, first, min(250, round(cases * own.share / total) - first))
+            (name, first, min(250, math.ceil(cases * own.share / total) - first))
             for name, own in chosen.items()
-            for first in range(0, round(cases * own.share / total), 250)
+            for first in range(0, math.ceil(cases * own.share / total), 250)
         ]
         tallies = {name: Tally() for name in chosen}
         for part in _done(work, chosen, Path(scratch), seed, workers or 1, found):

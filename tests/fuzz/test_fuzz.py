@@ -65,7 +65,7 @@ def test_a_campaign_is_told_to_programs():
 @pytest.mark.slow
 def test_five_thousand_inputs_end_in_an_answer(known, tmp_path):
     tallies = campaign(5000, found=tmp_path, known=known)
-    assert sum(tally.cases for tally in tallies.values()) >= 4990
+    assert sum(tally.cases for tally in tallies.values()) >= 5000
     assert [text for tally in tallies.values() for text in tally.findings] == []
     for name, tally in tallies.items():
         assert tally.refused < tally.cases, f"{name}: nothing gets through"
