@@ -36,7 +36,7 @@ LAYERS = {
         {"cli"},
     ),
     "mfcp.matching": (
-        {"checks", "normal"},
+        {"checks", "clock", "normal"},
         {"problem"},
         {"bounds", "kernels", "regret", "speedup"},
         {"ties"},

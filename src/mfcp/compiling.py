@@ -24,6 +24,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -69,28 +70,42 @@ _OTHERS = ("UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocat
 numba.config.CACHE_LOCATOR_CLASSES = ",".join([f"{__name__}.Locator", *_OTHERS])  # type: ignore[attr-defined]
 
 
-class _WithoutCollector(event.Listener):
-    """Python's collector rests while Numba compiles: it would take an eighth of the time, and finds next to nothing."""
+class _Compiling(event.Listener):
+    """While Numba compiles, time is counted, and Python's collector rests: it would take an eighth of that time, and
+    finds next to nothing.
+    """
 
     def __init__(self) -> None:
         self.depth, self.rested = 0, False
+        self.since, self.total = 0.0, 0.0
 
     def on_start(self, _: Any) -> None:
         """A kernel is compiled, perhaps for one that is being compiled."""
-        if self.depth == 0 and gc.isenabled():
-            gc.disable()
-            self.rested = True
+        if self.depth == 0:
+            self.since = time.perf_counter()
+            if gc.isenabled():
+                gc.disable()
+                self.rested = True
         self.depth += 1
 
     def on_end(self, _: Any) -> None:
         """It has been, or cannot be."""
         self.depth -= 1
-        if self.depth == 0 and self.rested:
-            gc.enable()
-            self.rested = False
+        if self.depth == 0:
+            self.total += time.perf_counter() - self.since
+            if self.rested:
+                gc.enable()
+                self.rested = False
 
 
-event.register("numba:compile", _WithoutCollector())  # type: ignore[no-untyped-call]
+_compiling = _Compiling()
+event.register("numba:compile", _compiling)  # type: ignore[no-untyped-call]
+
+
+def spent() -> float:
+    """Seconds for which this process has compiled kernels, or has waited for a process that does."""
+    return _compiling.total + (time.perf_counter() - _compiling.since if _compiling.depth else 0.0)
+
 
 kernel: Any = partial(numba.njit, cache=True, nogil=True, error_model="numpy")
 """Decorator of a kernel: `@kernel`, or `@kernel(signature, further options)`."""
@@ -127,7 +142,9 @@ def prepare(module: str) -> None:
         return
     if sys.stderr.isatty():
         print(f"compiling {name} for this machine, once: some ten seconds …", file=sys.stderr, flush=True)
+    begin = time.perf_counter()
     _compile(name)
+    _compiling.total += time.perf_counter() - begin
 
 
 def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:

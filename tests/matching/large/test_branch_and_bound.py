@@ -1,7 +1,5 @@
 """Branches on long tasks: their bound is below every plan and above the relaxation's, and ends at the optimum."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from matching.large.rounds import heavy, unrelated
 from matching.platforms import best_by_hand, built, platforms
 
-from mfcp.matching import solve
+from mfcp.matching import clock, solve
 from mfcp.matching.large import branch_and_bound, pricing
 from mfcp.matching.large.branch_and_bound import branch, masked
 from mfcp.matching.large.column_generation import generate
@@ -23,7 +21,7 @@ from mfcp.matching.problem import MatchingProblem, makespan
 def raised(problem, value, most, whole=0.03):
     """The bound of so many branches, from the relaxation's, and the open branches."""
     data = relax(problem, np.ones(problem.clusters), None, value)
-    shards, options = Threads(data, 10), {"width": 10, "tolerance": 1e-6, "deadline": time.monotonic() + 60}
+    shards, options = Threads(data, 10), {"width": 10, "tolerance": 1e-6, "deadline": clock.seconds() + 60}
     found = generate(data, shards, guess(data), off=1.0, floor=0.0, **options)
     if found.bound >= value:
         return value, []

@@ -38,7 +38,8 @@ def test_the_contract_holds_in_hundreds_of_cases(client, tmp_path: Path) -> None
     command = [program, "run", f"{client.base_url}/openapi.json", "--checks", "all", "--no-color", "--seed", "1"]
     # Who is the first on a machine to ask for an engine may wait until it is compiled.
     done = subprocess.run(
-        [*map(str, command), "--max-examples", str(EXAMPLES), "--request-timeout", "100"],
+        [*map(str, command), "--max-examples", str(EXAMPLES), "--request-timeout", "100",
+         "--max-response-time", "100"],
         capture_output=True, text=True, cwd=tmp_path, check=False,
         env=os.environ | {"NO_PROXY": "127.0.0.1", "SCHEMATHESIS_COVERAGE": "false"},
     )  # fmt: skip

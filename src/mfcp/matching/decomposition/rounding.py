@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
+from mfcp.matching import clock
 from mfcp.matching.large.candidates import rows_of
 from mfcp.matching.problem import SLACK, MatchingProblem, objective_value, violations
 
@@ -21,7 +20,7 @@ def rounded(problem: MatchingProblem, shares: Floats, price: Floats, until: floa
         problem: (M, N), without parallel execution.
         shares: (M, N) fractional plan.
         price: (M, N) what a task costs on a cluster at that plan's prices; repairs add as little of it as they can.
-        until: `time.perf_counter` at which to return what there is.
+        until: `clock.seconds` at which to return what there is.
     """
     draft = _Draft(problem, np.where(problem.allowed, shares, -1.0).argmax(axis=0), price)
     draft.raise_reliability()
@@ -30,7 +29,7 @@ def rounded(problem: MatchingProblem, shares: Floats, price: Floats, until: floa
     if any(excess > 0 for excess in violations(problem, draft.plan).values()):
         return None
     best, value = draft.plan.copy(), float(objective_value(problem, draft.plan))
-    while time.perf_counter() < until and draft.improve():
+    while clock.seconds() < until and draft.improve():
         found = float(objective_value(problem, draft.plan)) if draft.linear is not None else 0.0
         if found < value:
             best, value = draft.plan.copy(), found

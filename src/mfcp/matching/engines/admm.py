@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from mfcp.errors import SettingsError
+from mfcp.matching import clock
 from mfcp.matching.bounds import simple_bound
 from mfcp.matching.decomposition.alternating_directions import State, iterate
 from mfcp.matching.decomposition.fractional import Multipliers, RelaxedMatching
@@ -38,7 +38,7 @@ class Admm(Engine):
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
         """Fractions, then a plan; `start` is the `State` of an earlier round of the same size."""
-        begin = time.perf_counter()
+        begin = clock.seconds()
         nothing = np.full((1, problem.tasks), -1)
         if problem.reachable_gamma() < problem.gamma - SLACK:
             return Found(nothing, np.array([np.inf]), [None], {"iterations": 0, "fraction": np.inf})
@@ -55,7 +55,7 @@ class Admm(Engine):
         bound, value = -np.inf, np.inf
         for state in iterate(blocks, first):
             done = state.iteration - first.iteration
-            stop = done >= self.iterations or time.perf_counter() > until
+            stop = done >= self.iterations or clock.seconds() > until
             if done % CHECK and not stop:
                 continue
             for candidate in (state, state.average()):

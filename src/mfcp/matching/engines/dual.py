@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +11,7 @@ from pydantic import Field
 
 from mfcp.arrays import Ints
 from mfcp.errors import SettingsError
+from mfcp.matching import clock
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.exact import Milp
 from mfcp.matching.engines.greedy import Greedy
@@ -52,7 +52,7 @@ class Dual(Engine):
         from mfcp.matching.large.plan_search import search
         from mfcp.matching.large.pricing import price as find_prices
 
-        begin = time.perf_counter()
+        begin = clock.seconds()
         penalty = None if price is None else price / problem.tasks
         known = None if start is None else _known(start, problem)
         with self._place() as place:
@@ -64,7 +64,7 @@ class Dual(Engine):
                 penalty=penalty,
                 place=place,
             )
-        priced = time.perf_counter() - begin
+        priced = clock.seconds() - begin
         if np.isposinf(pricing.bound):
             nothing, stats = np.full((1, problem.tasks), -1), {"pricing_seconds": priced, "search_seconds": 0.0}
             return Found(nothing, np.array([np.inf]), [pricing.prices], stats)
@@ -78,8 +78,8 @@ class Dual(Engine):
             penalty=penalty,
         )
         if plan[0] < 0:
-            plan = self._another(problem, price, time_limit - (time.perf_counter() - begin))
-        stats = {"pricing_seconds": priced, "search_seconds": time.perf_counter() - begin - priced}
+            plan = self._another(problem, price, time_limit - (clock.seconds() - begin))
+        stats = {"pricing_seconds": priced, "search_seconds": clock.seconds() - begin - priced}
         return Found(plan[None], np.array([pricing.bound]), [pricing.prices], stats)
 
     def _another(self, problem: MatchingProblem, price: float | None, time_limit: float) -> Ints:

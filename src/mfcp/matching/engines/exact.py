@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mfcp.arrays import Floats
+from mfcp.matching import clock
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.engines.greedy import Greedy
 from mfcp.matching.engines.search import Search
@@ -43,14 +43,14 @@ class Milp(Engine):
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
         """HiGHS on one round; the plan that it starts from, greedy or searched, rules out most pairs by its value."""
-        begin = time.perf_counter()
+        begin = clock.seconds()
         if problem.plain and price is None:
             # A good start saves HiGHS far more time than it takes. What it proves is left out: HiGHS judges others.
             search = Search(effort=_EFFORT)
             first = search.match(problem.flat(), price=None, time_limit=time_limit, start=None).assignment[0]
         else:
             first = Greedy().match_round(problem, price=price, time_limit=time_limit, start=None).assignment[0]
-        left = time_limit - (time.perf_counter() - begin)
+        left = time_limit - (clock.seconds() - begin)
         plan, bound = milp.milp_round(problem, price, left, None if first[0] < 0 else first)
         return Found(plan[None], np.array([bound]))
 

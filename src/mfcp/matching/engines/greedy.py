@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mfcp.arrays import Floats, Ints, for_kernel
+from mfcp.matching import clock
 from mfcp.matching.bounds import simple_bound
 from mfcp.matching.engines.base import Engine, Found
 from mfcp.matching.problem import SLACK, MatchingProblem, objective_value, reliability, violations
@@ -36,7 +36,7 @@ class Greedy(Engine):
 
     def match_round(self, problem: MatchingProblem, *, price: float | None, time_limit: float, start: Any) -> Found:
         """The best valid plan of a dozen lists, or none; it stops early once the time is over and a plan is valid."""
-        end = time.perf_counter() + time_limit
+        end = clock.seconds() + time_limit
         bound = simple_bound(problem, None if price is None else np.asarray(price))
         if price is None and problem.reachable_gamma() < problem.gamma - SLACK:
             bound = np.asarray(np.inf)
@@ -46,7 +46,7 @@ class Greedy(Engine):
             broken = {name for name, excess in violations(problem, plan).items() if excess > 0}
             if value < least and not broken - (set() if price is None else {"reliability"}):
                 best, least = plan, value
-            if np.isfinite(least) and time.perf_counter() > end:
+            if np.isfinite(least) and clock.seconds() > end:
                 break
         return Found(best[None], bound[None].astype(np.float64))
 

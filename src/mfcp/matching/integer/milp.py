@@ -7,13 +7,13 @@ before HiGHS runs again: what it proves stays true.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.errors import SolverError
+from mfcp.matching import clock
 from mfcp.matching.bounds import simple_bound, span_bound
 from mfcp.matching.problem import SLACK, MatchingProblem, makespan, objective_value, violations
 
@@ -118,7 +118,7 @@ def milp_round(problem: MatchingProblem, price: float | None, limit: float, star
         limit: seconds.
         start: (N,) a plan that holds, whose value no better plan exceeds, or None.
     """
-    end = time.perf_counter() + limit
+    end = clock.seconds() + limit
     best = np.inf if start is None else float(objective_value(problem, start, price))
     bound = float(simple_bound(problem, None if price is None else np.asarray(price)))
     plan = np.full(problem.tasks, -1) if start is None else start
@@ -126,7 +126,7 @@ def milp_round(problem: MatchingProblem, price: float | None, limit: float, star
     if not program.complete:
         return plan, np.inf if start is None else bound
     for _ in range(_REPAIRS):
-        found, proven = program.solve(cost, end - time.perf_counter())
+        found, proven = program.solve(cost, end - clock.seconds())
         if proven == np.inf:  # nothing but what `start` is; without one, nothing at all
             return plan, np.inf if start is None else bound
         bound = max(bound, proven * unit - _HIDDEN * abs(proven * unit))
@@ -245,7 +245,7 @@ def least_excess(problem: MatchingProblem, name: str, limit: float) -> tuple[Int
         name: of a capacity, or "deadline" (of a problem that is `reopened`); the excess is as `violations` counts it.
         limit: seconds.
     """
-    end = time.perf_counter() + limit
+    end = clock.seconds() + limit
     limits = list(_limits(problem))
     useful = problem.allowed
     for other, use, most in limits:
@@ -265,7 +265,7 @@ def least_excess(problem: MatchingProblem, name: str, limit: float) -> tuple[Int
     _reliability(program, problem, float(problem.gamma) - SLACK, None)
     bound = 0.0
     for _ in range(_REPAIRS):
-        found, proven = program.solve(np.zeros(program.pairs), end - time.perf_counter())
+        found, proven = program.solve(np.zeros(program.pairs), end - clock.seconds())
         hidden = _HIDDEN * (_SIZE + proven) if np.isfinite(proven) else 0.0
         bound = max(bound, (proven - hidden) * unit)
         if found is None or _holds(problem, found, but=name):

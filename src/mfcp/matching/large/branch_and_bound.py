@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.arrays import Floats, Ints
+from mfcp.matching import clock
 from mfcp.matching.large.column_generation import generate
 from mfcp.matching.large.diving import fills
 from mfcp.matching.large.linear_relaxation import Relaxation
@@ -64,7 +64,7 @@ def branch(
         whole: share of a cluster in parts of one task from which on the task gets a branch.
         width: candidates per task, at most.
         tolerance: relative, of each.
-        deadline: time.monotonic() after which to stop.
+        deadline: `clock.seconds()` after which to stop.
     """
 
     def made(number: int, places: dict[int, Ints], vector: Floats) -> Branch:
@@ -81,7 +81,7 @@ def branch(
 
     open_, count = [Branch(bound, 0, {}, vector, *_undecided(data, cluster, share, whole))], 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        while open_ and count < most and time.monotonic() < deadline:
+        while open_ and count < most and clock.seconds() < deadline:
             if open_[0].long_task < 0:
                 break
             best = heapq.heappop(open_)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from functools import reduce
 from operator import add
 
 import numpy as np
 
 from mfcp.arrays import Floats
+from mfcp.matching import clock
 from mfcp.matching.large.linear_relaxation import TINY, Relaxation
 from mfcp.matching.large.lp_interior_point import Progress, solve_restricted
 from mfcp.matching.large.shards import Shards
@@ -37,7 +37,7 @@ def generate(
         width: candidates per task.
         tolerance: gap at which to stop.
         off: how far off the start may be, relative.
-        deadline: time.monotonic() after which to stop.
+        deadline: `clock.seconds()` after which to stop.
         floor: a bound known otherwise; a relaxation that is not above it is good enough.
         hopeless: a solve without a result is not repeated where `floor` is so many times the bound.
         enough: a bound that needs no improvement.
@@ -61,7 +61,7 @@ def generate(
         if (
             over <= tolerance * min(max(abs(found.value), data.unit), _FINITE)
             or found.bound >= enough
-            or time.monotonic() > deadline
+            or clock.seconds() > deadline
         ):
             break
         if np.isfinite(found.value):

@@ -13,7 +13,6 @@ import asyncio
 import mmap
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.errors import SettingsError, SolverError
+from mfcp.matching import clock
 from mfcp.matching.large.linear_relaxation import Relaxation
 from mfcp.matching.large.shards import Shard, Shards, cut
 
@@ -148,14 +148,14 @@ class DaskShards:
         call = asyncio.run_coroutine_threadsafe(
             self.client.gather(futures, asynchronous=True), self.client.loop.asyncio_loop
         )
-        alive = time.monotonic()
+        alive = clock.seconds()
         while True:
             try:
                 values: list[list[Any]] = call.result(timeout=min(1.0, self.patience))
             except TimeoutError:
                 if self.client.status == "running" and self.client.nthreads():
-                    alive = time.monotonic()
-                elif time.monotonic() - alive > self.patience:
+                    alive = clock.seconds()
+                elif clock.seconds() - alive > self.patience:
                     call.cancel()
                     raise self._lost("has no worker") from None
             except KilledWorker as error:

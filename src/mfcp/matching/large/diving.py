@@ -74,7 +74,7 @@ def fix_long_tasks(
             of it are fixed first, where they are fastest.
         reach: largest sum of reliability that its tasks can have.
         width: candidates per task.
-        deadline: time.monotonic() after which long tasks are left as they are.
+        deadline: `clock.seconds()` after which long tasks are left as they are.
     """
     few, many, size = _SAMPLE
     sample, tasks = draw(data, vector, int(np.clip(size, few * len(data.T), many * len(data.T))), reach)

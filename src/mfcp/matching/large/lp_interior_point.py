@@ -5,7 +5,6 @@ Mehrotra's predictor and corrector. All that is as long as the tasks are many st
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -14,6 +13,7 @@ from operator import add
 import numpy as np
 
 from mfcp.arrays import Floats
+from mfcp.matching import clock
 from mfcp.matching.large.linear_relaxation import TINY, Relaxation
 from mfcp.matching.large.shards import Shards
 
@@ -84,7 +84,7 @@ def solve_restricted(
             so that the restricted problem always has a solution.
         gap: least duality gap to start with.
         tolerance: relative gap and residual at which to stop.
-        deadline: time.monotonic() after which to stop.
+        deadline: `clock.seconds()` after which to stop.
     """
     limits, edge = data.limits()
     D = len(limits)
@@ -108,7 +108,7 @@ def solve_restricted(
             found.value = np.inf if pressed.any() else value + residual
             break
         solve = _solver(H, pairs, edge)
-        if solve is None or time.monotonic() > deadline:
+        if solve is None or clock.seconds() > deadline:
             break
         # predictor: straight to a gap of 0
         step, _ = solve(force[0] - limits)

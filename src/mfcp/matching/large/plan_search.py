@@ -12,13 +12,13 @@ move changes far more than the gap that is asked for, while a chain of moves can
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from mfcp.arrays import Ints
+from mfcp.matching import clock
 from mfcp.matching.large import annealing
 from mfcp.matching.large.candidates import Pricing
 from mfcp.matching.large.local_problem import DROP, FEW, LocalProblem, local_problem_of
@@ -67,7 +67,7 @@ def search(
     Returns:
         (N,) cluster of each task; all -1 if no plan was found that meets every constraint.
     """
-    end = time.perf_counter() + time_limit
+    end = clock.seconds() + time_limit
     nothing = np.full(problem.tasks, -1)
     if np.isposinf(pricing.bound):
         return nothing
@@ -136,7 +136,7 @@ class _Annealing:
         self._anneal(self.chains, DEPTH, self.second)
 
     def _done(self) -> bool:
-        return self.objective() <= self.bound * (1.0 + self.target) or time.perf_counter() > self.end
+        return self.objective() <= self.bound * (1.0 + self.target) or clock.seconds() > self.end
 
     def _anneal(self, curve: Sequence[float], depth: int, total: float) -> None:
         local, plan = self.local, self.plan

@@ -21,7 +21,6 @@ All data about tasks live in shards, which see prices only. Sums over shards are
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -31,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.arrays import Floats
+from mfcp.matching import clock
 from mfcp.matching.bounds import apart_bound
 from mfcp.matching.large.branch_and_bound import Branch, branch, masked
 from mfcp.matching.large.candidates import Prices, Pricing, gather, rows_of
@@ -83,7 +83,7 @@ def price(
             relaxation's.
         place: where the shards of a relaxation with so many candidates are kept.
     """
-    begun = time.monotonic()
+    begun = clock.seconds()
     rounds = _Relaxations(problem, candidates, tolerance, begun + time_limit, penalty, place)
     with one_blas_thread():
         known = None if start is None else relax(rounds.problem, rounds.least, penalty, np.inf).vector(start)
@@ -96,7 +96,7 @@ def price(
         prices = solved.data.named(solved.found.best)
         long_tasks, solved, bound = rounds.fixed(solved, bound, fixing)
         several, bound = rounds.branched(solved, bound, fixing)
-    stats = rounds.stats | {"value": several[0].found.value, "seconds": time.monotonic() - begun}
+    stats = rounds.stats | {"value": several[0].found.value, "seconds": clock.seconds() - begun}
 
     def proposed(solved: _Solved) -> Pricing:
         cluster, share = solved.plan()
@@ -194,7 +194,7 @@ class _Relaxations:
         growth = 0.05 if backlog else 0.001
         for _ in range(_VALUES):
             near = high - bound <= 1e-3 * abs(bound) or most - bound <= 3e-4 * abs(bound)
-            if near or time.monotonic() > self.deadline:
+            if near or clock.seconds() > self.deadline:
                 break
             if np.isfinite(high):
                 value = 0.5 * (bound + high)

@@ -1,0 +1,15 @@
+"""The clock of time limits: it stands still while kernels are compiled, which takes seconds once on a machine.
+
+Else the first round on a machine would be decided in what compiling has left of its limit, and worse than the second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+
+def seconds() -> float:
+    """Seconds of a monotonic clock, without those in which this process has compiled or waited for it."""
+    compiling = sys.modules.get("mfcp.compiling")  # where it has not been imported, nothing has been compiled
+    return time.perf_counter() - (compiling.spent() if compiling is not None else 0.0)
