@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -45,6 +46,11 @@ def test_who_waits_for_another_process_does_not_pay_for_it(monkeypatch):
     begin = clock.seconds()
     compiling.prepare("mfcp.matching.kernels.relaxed_newton")
     assert clock.seconds() - begin < 0.05
+
+
+def test_it_goes_while_another_thread_imports_the_compiler(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mfcp.compiling", ModuleType("mfcp.compiling"))
+    assert clock.seconds() <= time.perf_counter()
 
 
 def test_it_imports_nothing():

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mfcp.border.columns import column_width, padded
+from mfcp.border.columns import WIDEST, column_width, padded
 from mfcp.border.regular import printable
 from mfcp.commands.json_output import aside
 from mfcp.errors import in_shell
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHOWN, _CLUSTERS = 5, 30  # rows of the quarantine, and clusters, that are listed
 _TOLD = ("model", "batch_size", "precision", "phase", "param_count", "flops", "graph_id", "samples")
 _LONGEST = 80  # characters of a cell
-_LONGEST_NAME = 32  # of a cluster, in a table of 80 columns
+_LONGEST_NAME = WIDEST - 1  # of a cluster, whose end is marked
 _FEW_RUNS = 5  # of a pair, below which its share of failures says little
 
 

@@ -11,5 +11,6 @@ import time
 
 def seconds() -> float:
     """Seconds of a monotonic clock, without those in which this process has compiled or waited for it."""
-    compiling = sys.modules.get("mfcp.compiling")  # where it has not been imported, nothing has been compiled
-    return time.perf_counter() - (compiling.spent() if compiling is not None else 0.0)
+    # Where it has not been imported, or another thread is at it, nothing has been compiled.
+    spent = getattr(sys.modules.get("mfcp.compiling"), "spent", None)
+    return time.perf_counter() - (0.0 if spent is None else spent())
