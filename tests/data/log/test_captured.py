@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -70,6 +71,18 @@ def test_a_killed_call_is_made_good_by_the_next_one(tmp_path, monkeypatch):
         assert pd.read_parquet(folder / "nodes.parquet")["graph_id"].value_counts().nunique() == 1
         with pytest.raises(DataError, match="'new' is there already; pass --force"):
             add_model(folder, model("new", "new"), replace=False)
+
+
+def test_what_a_killed_call_leaves_ends_in_the_bytes_of_one_that_was_not(tmp_path):
+    """Columns beyond the schema stand between its own as they are made, and after them as they are read."""
+    one = model()
+    one = replace(one, forward=replace(one.forward, nodes=one.forward.nodes.assign(part="forward", once=0)))
+    for folder in (tmp_path / "whole", tmp_path / "killed"):
+        add_model(folder, one, replace=False)
+    (tmp_path / "killed/tasks.parquet").unlink()  # it is written last
+    add_model(tmp_path / "killed", one, replace=False)
+    for name in ("nodes.parquet", "edges.parquet", "tasks.parquet"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
 
 def test_a_graph_without_a_task_is_not_replaced_unasked(tmp_path):

@@ -102,8 +102,10 @@ def _add(folder: Path, model: Model, *, replace: bool) -> None:
     held = {table: read_table(path, SCHEMA[table]) for table, path in paths.items() if path is not None}
     finished = "tasks" in held and held["tasks"][["task_id", "graph_id"]].astype("str").isin([name]).to_numpy().any()
     merged: dict[Path, pd.DataFrame] = {}
-    for table, rows in model.tables().items():
-        path = paths[table]
+    for table, made in model.tables().items():
+        path, own = paths[table], [column.name for column in SCHEMA[table].columns]
+        # In the order in which a table is read, so that one that is added to equals one that is made.
+        rows = made[[*(column for column in own if column in made), *(column for column in made if column not in own)]]
         if path is not None:
             old = held[table]
             key, *names = ours.get(table, ("task_id", name))
