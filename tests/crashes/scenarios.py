@@ -184,6 +184,7 @@ SCENARIOS: dict[str, Scenario] = {
         in_order(write_model),
         mfcp("capture", "net.py:Net", "--input", "1x8", "--out", "graphs", "--name", "net"),
         done="is there already",
+        volatile=r"__pycache__",  # Python's own, of the user's module: it holds the time at which that was written
     ),
     "simulate --out": Scenario(
         in_order(write_model),
