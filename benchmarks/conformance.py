@@ -80,8 +80,8 @@ def main() -> None:
         for each in own:
             table.add_row(*each.cells())
         console.print(table)
-    if options.json and not rows:
-        write_records(options.json, rows)
+    if options.json:
+        write_records(options.json, rows)  # also where there is none
     console.print(summary(found))
     sys.exit(any(each.missed for each in found))
 

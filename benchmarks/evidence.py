@@ -33,6 +33,7 @@ from evidence_training import retrained, without_a_tenth
 from records import write_records
 from tuning import TuningLog
 
+from mfcp.data.log.tables import find_table
 from mfcp.data.pool.splits import qualifying_sets
 from mfcp.errors import DataError, guarded
 from mfcp.evaluation.metrics import Reference
@@ -111,23 +112,31 @@ class FreshLog(TuningLog):
         return method.fit(setting, base, settings.section("finetune"))
 
 
+def played(trained: Trained, setting: Setting, rounds: int, ways: Iterable[str]) -> Iterable[pd.DataFrame]:
+    """So many rounds a seed in some ways, a table for each.
+
+    Raises:
+        DataError: the setting has too few tasks for its rounds.
+    """
+    reference = Reference.of(setting, rounds)
+    for name in ways:
+        yield play(trained, setting, reference, WAYS[name]).assign(method=name, tasks=setting.matching.tasks)
+
+
 def rows(log: FreshLog) -> Iterable[pd.DataFrame]:
     """Every round of every way, on every setting and size of rounds."""
     for setting in log.each(log.usual):
         trained = log.trained(setting)
-        reference = Reference.of(setting, ROUNDS)
-        for name, way in WAYS.items():
-            yield play(trained, setting, reference, way).assign(method=name, tasks=setting.matching.tasks)
-            print(setting.name, name, flush=True)
+        for table in played(trained, setting, ROUNDS, WAYS):
+            yield table
+            print(setting.name, table["method"].iloc[0], flush=True)
         for tasks, count in LARGE.items():
             large = setting.at_size(tasks)
             try:
-                reference = Reference.of(large, count)
+                yield from played(trained, large, count, IN_LARGE)
             except DataError as error:
                 print(error, file=sys.stderr)
                 continue
-            for name in IN_LARGE:
-                yield play(trained, large, reference, WAYS[name]).assign(method=name, tasks=tasks)
             print(setting.name, tasks, flush=True)
 
 
@@ -145,14 +154,8 @@ def trainings(log: FreshLog) -> Iterable[pd.DataFrame]:
 
 def scored(folder: Path, draw: int, ways: Sequence[str] = (BASE, *SCORED.values())) -> pd.DataFrame:
     """The rounds of a log's draw, in some ways: by default those that goals name."""
-    log, found = FreshLog(folder, draw), list[pd.DataFrame]()
-    for setting in log.each(log.usual):
-        trained = log.trained(setting)
-        reference = Reference.of(setting, ROUNDS)
-        for name in ways:
-            found.append(
-                play(trained, setting, reference, WAYS[name]).assign(method=name, tasks=setting.matching.tasks)
-            )
+    log = FreshLog(folder, draw)
+    found = [table for setting in log.each(log.usual) for table in played(log.trained(setting), setting, ROUNDS, ways)]
     return pd.concat(found, ignore_index=True).assign(log=folder.resolve().name, draw=str(draw + 1))
 
 
@@ -189,14 +192,15 @@ def further(data: Path, processes: int) -> None:
 
 def logs_in(data: Path) -> list[Path]:
     """The folder itself, if it is a log; else those of `timm` and `gavel` that are in it."""
-    if any((data / f"runs{ending}").exists() for ending in ("", ".parquet", ".csv", ".jsonl")):
+    if data.is_dir() and find_table(data, "runs") is not None:
         return [data]
-    found = [data / name for name in LOGS if (data / name).is_dir()]
-    for name in LOGS[1:]:
+    measured = LOGS[1:]
+    found = [data / name for name in measured if (data / name).is_dir()]
+    for name in measured:
         if data / name not in found:
             print(f"{name}: skipped, no folder {data / name}", file=sys.stderr)
     if not found:
-        raise DataError(f"{data}: neither a log nor a folder with {' or '.join(LOGS[1:])}")
+        raise DataError(f"{data}: neither a log nor a folder with {' or '.join(measured)}")
     return found
 
 
