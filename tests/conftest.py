@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # Before anything imports NumPy or torch; child processes inherit it.
@@ -11,8 +12,9 @@ for variable in ("DVC_ROOT", "DVC_STAGE", "MLFLOW_TRACKING_URI", "PREFECT_API_UR
     os.environ.pop(variable, None)
 os.environ["MPLBACKEND"] = "agg"
 
-from mfcp.environment import same_instructions, switch_off  # noqa: E402
+from mfcp.environment import collect_seldom, same_instructions, switch_off  # noqa: E402
 
+collect_seldom()
 switch_off()
 same_instructions()
 
@@ -24,6 +26,12 @@ from hypothesis import settings  # noqa: E402
 settings.register_profile("others", deadline=None)
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the collector need not walk through it in every test."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,6 @@
-"""Telemetry is off, unless the user has decided otherwise; libraries use the same instructions on every machine."""
+"""Telemetry is off, unless the user has decided otherwise; libraries use the same instructions on every machine;
+garbage is collected seldom.
+"""
 
 import os
 import subprocess
@@ -9,7 +11,15 @@ import pytest
 
 from mfcp import environment
 from mfcp.cli import make_parser
-from mfcp.environment import OFF, SAME, has_same_instructions, same_instructions, switch_off, without_proxy
+from mfcp.environment import (
+    COLLECT_AFTER,
+    OFF,
+    SAME,
+    has_same_instructions,
+    same_instructions,
+    switch_off,
+    without_proxy,
+)
 
 TOLD = """
 import json, numpy, scipy.linalg, torch
@@ -104,3 +114,11 @@ def test_a_profile_measures_what_the_machine_can_do():
     parser = make_parser()
     native = {line[0]: getattr(parser.parse_args(line), "native", False) for line in (["profile"], ["init", "here"])}
     assert native == {"profile": True, "init": False}
+
+
+@pytest.mark.parametrize("start", ["import mfcp.stages", "import flows", COMMAND])
+def test_garbage_is_collected_seldom_and_not_at_the_end(start):
+    first = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"  # runs last
+    last = "\nimport gc; print(gc.get_threshold()[0], gc.get_freeze_count())"
+    done = subprocess.run([sys.executable, "-c", first + start + last], capture_output=True, text=True)
+    assert done.stdout == f"{COLLECT_AFTER} 0\nTrue\n", done.stderr

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 # units, and none within a line.
 LAYERS = {
     "mfcp": (
-        {"arrays", "errors"},
-        {"compiling", "environment", "progress", "threads"},
+        {"arrays", "environment", "errors"},
+        {"compiling", "progress", "threads"},
         {"border", "files", "folds", "registry"},
         {"matching", "tasks"},
         {"emulator"},

@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import Any, NoReturn
 
-from mfcp.environment import same_instructions
+from mfcp.environment import collect_seldom, same_instructions
 from mfcp.errors import SettingsError, guarded
 
 
@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> None:
+    collect_seldom()
     options = make_parser().parse_args(arguments)
     if not getattr(options, "native", False):
         same_instructions()  # before the command imports what computes

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mfcp.environment import collect_seldom
 from mfcp.errors import MfcpError
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def _advance() -> None:
 
 def follow_parent() -> None:
     """End with the parent, however it ends; Ctrl-C ends a worker at once and without words."""
+    collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     assert parent is not None

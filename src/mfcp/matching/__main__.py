@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
-from mfcp.environment import same_instructions
+from mfcp.environment import collect_seldom, same_instructions
 
+collect_seldom()
 same_instructions()  # what the commands and stages use
 
 import numpy as np  # noqa: E402

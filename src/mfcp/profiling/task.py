@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from mfcp.environment import collect_seldom
 from mfcp.errors import SettingsError, guarded
 
 WARM_UP = 1  # steps whose time does not count, but that are run
@@ -23,6 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--samples", type=float, required=True, metavar="N", help="in all")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the CPU (1)")
     options = parser.parse_args(arguments)
+    collect_seldom()
     from mfcp.profiling import work
     from mfcp.profiling.subjects import subjects
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mfcp.environment import same_instructions
+from mfcp.environment import collect_seldom, same_instructions
 
+collect_seldom()
 same_instructions()  # what the commands use
 
 import numpy as np  # noqa: E402

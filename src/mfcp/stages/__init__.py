@@ -2,7 +2,9 @@
 
 import os
 
-from mfcp.environment import same_instructions
+from mfcp.environment import collect_seldom, same_instructions
+
+collect_seldom()
 
 # dvc.lock holds for every machine, whatever its processor and however many: threads that share a sum give it an order.
 same_instructions()
