@@ -14,10 +14,10 @@ from mfcp.methods.base import predict
 from mfcp.release import model
 from mfcp.release.model import Release
 from mfcp.study.featurize import PoolFeatures
-from mfcp.study.scaling import Scale
 from mfcp.study.study_pool import build_pool
 from mfcp.tasks.features.descriptors import TaskFeatures
 from mfcp.tasks.features.encoder import GnnEncoder, NoEncoder
+from mfcp.tasks.features.feature_scale import Scale
 
 TABLES = small_log()
 

@@ -32,9 +32,9 @@ from mfcp.release.memory_limits import MemoryLimits
 from mfcp.release.model import MANIFEST, Release, write_release
 from mfcp.study.featurize import PoolFeatures
 from mfcp.study.reference import with_gamma
-from mfcp.study.scaling import Scale
 from mfcp.study.setting import PARTS, Setting
 from mfcp.study.study_data import Study
+from mfcp.tasks.features.feature_scale import Scale
 
 if TYPE_CHECKING:
     from mfcp.data.log.tables import Tables

@@ -27,9 +27,9 @@ from mfcp.release.memory_limits import MemoryLimits, trains
 from mfcp.rules.base import Belief
 from mfcp.rules.measuring import informed
 from mfcp.study.operator_steps import OperatorPredictor
-from mfcp.study.scaling import Scale
 from mfcp.tasks.features.descriptors import TaskFeatures, log_samples
 from mfcp.tasks.features.encoder import FittedEncoder
+from mfcp.tasks.features.feature_scale import Scale
 from mfcp.tasks.memory import MemoryRisk, PeakMemory
 from mfcp.tasks.timing.operator_times import OperatorTimes
 from mfcp.threads import one_thread

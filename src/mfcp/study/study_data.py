@@ -14,8 +14,8 @@ from mfcp.data.pool.task_pool import TaskPool
 from mfcp.errors import DataError
 from mfcp.files import replacing, write_json
 from mfcp.matching.speedup import SpeedUp
-from mfcp.study.scaling import standardise
 from mfcp.study.setting import PARTS, RoundSettings, Setting
+from mfcp.tasks.features.feature_scale import standardise
 
 
 @dataclass(frozen=True)

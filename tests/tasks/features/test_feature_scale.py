@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfcp.study.scaling import Scale, standardise
+from mfcp.tasks.features.feature_scale import Scale, standardise
 
 
 @given(st.integers(0, 10_000))
