@@ -6,7 +6,8 @@ Each size is generated (`--log` keeps it) and goes through the stages `ingest` a
 are, Great Expectations and its Data Docs among them, and through `mfcp check`, which copies and validates it in one;
 each in a process of its own with its imports. Memory is that of a command and its workers together at its peak
 (proportional set size, ten times a second). pandas only reads the runs, and only up to `--pandas` rows, for it has them
-in memory all at once.
+in memory all at once. A row of 0 runs is what Great Expectations and MLflow take for nothing: the imports, a new
+context with its Data Docs, and a new store with one number.
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ import yaml
 
 from mfcp.commands.reading import default_params
 
+NOTHING = """
+from mfcp.environment import collect_seldom
+collect_seldom()
+import time
+from mfcp.data.log.expectations import Expectations
+from mfcp.tracking import MetricPoint, log_points
+Expectations().publish()
+log_points("nothing", "at all", [MetricPoint("rows", 0.0, 0, time.time())], tags={})
+"""
 TASKS, CLUSTERS, BLOCK = 500, 10, 1_000_000
 GROUP = 2**20  # rows of a row group, as pyarrow writes them by itself
 
@@ -102,6 +112,9 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{'runs':>11} {'what':<22} {'s':>7} {'CPU s':>7} {'rows/s':>11} {'MiB':>7}", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
+        (Path(temporary) / "nothing").mkdir()
+        seconds, cpu, peak = measured([sys.executable, "-c", NOTHING], Path(temporary) / "nothing")
+        print(f"{0:>11} {'the packages alone':<22} {seconds:7.1f} {cpu:7.1f} {'':>11} {peak:7.0f}", flush=True)
         for runs in options.runs or [1_000, 1_000_000, 10_000_000]:
             log = (options.log or Path(temporary)) / str(runs)
             if not (log / "runs.parquet").exists():
