@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mfcp.errors import DataError
 from mfcp.simulator.qore.equations import decline_rate
-from mfcp.simulator.qore.loss_curves import converged_at, fit_inverse, fit_power, remaining_epochs
+from mfcp.simulator.qore.loss_curves import continued, converged_at, fit_inverse, fit_power, remaining_epochs
 
 EPOCHS = np.arange(1.0, 401.0)
 
@@ -27,6 +27,20 @@ def test_the_end_of_a_curve_of_this_form_is_found_from_its_first_third(form):
     assert remaining_epochs(seen, 0.005, 2000, form) == pytest.approx(end - len(seen), rel=0.12)
     curve = fit_inverse(losses) if form == "inverse" else fit_power(losses)
     assert curve(EPOCHS) == pytest.approx(losses, rel=0.03)
+
+
+def test_the_newest_losses_tell_where_training_has_gone_through_phases():
+    losses = np.where(EPOCHS <= 60, 0.96**EPOCHS, 0.96**60 * (1 + np.maximum(EPOCHS - 60, 0) / 40) ** -1.5)
+    end = converged_at(losses, 0.01)
+    done = int(0.6 * end)
+    assert done + remaining_epochs(losses[:done], 0.01, 1000) == pytest.approx(end, rel=0.1)
+
+
+def test_what_was_measured_stays_and_a_curve_goes_on_from_its_last():
+    losses = np.array([1.0, 0.7, 0.52, 0.4])
+    values = continued(losses, lambda k: 3.0 / k, 6)
+    assert values == pytest.approx([1.0, 0.7, 0.52, 0.4, 0.4 * 4 / 5, 0.4 * 4 / 6])
+    assert continued(losses, lambda k: 3.0 / k, 3).tolist() == losses[:3].tolist()
 
 
 @given(st.integers(3, 120), st.integers(0, 1000), st.sampled_from(["inverse", "power"]))

@@ -2,7 +2,8 @@
 
 Two curves of epoch k, both by non-negative least squares (NNLS). `inverse` is that of Optimus (Peng et al., EuroSys
 2018, §3.1), which SLAQ uses for first-order methods, too: 1 / (a k + b) + c. `power` bends more or less:
-a (1 + k / s)^-p + c, by relative error on the newer two thirds, as what ends a run is relative decline (Eq. 10).
+a (1 + k / s)^-p + c, by relative error on the newest fifth, as what ends a run is relative decline (Eq. 10), and
+training goes through phases that no one curve follows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _FLOORS, _POWERS, _SHIFTS = (
     (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0),
     (1.0, 4.0, 11.0, 31.0, 101.0),
 )
-_OLD = 1 / 3  # of the epochs, which `power` does not look at
+_OLD, _FEWEST = (
+    0.8,
+    6,
+)  # part of the epochs that `power` does not look at; epochs that it looks at, if there are so many
 _LEAST = 1e-12
 
 
@@ -54,7 +58,14 @@ def remaining_epochs(losses: Floats, threshold: float, limit: int, form: Form = 
         raise DataError(f"loss curve: {len(losses)} losses; expected three or more, all positive and finite")
     done = len(losses)
     curve = fit_power(losses) if form == "power" else fit_inverse(losses)
-    return epochs_until(curve(np.arange(1.0, limit + 1.0)), done, threshold)
+    return epochs_until(continued(losses, curve, limit), done, threshold)
+
+
+def continued(losses: Floats, curve: Curve, limit: int) -> Floats:
+    """(limit,) the losses so far, and from the last of them on what a curve makes of it."""
+    done = len(losses)
+    ahead = curve(np.arange(done, max(limit, done) + 1.0))
+    return np.concatenate([losses, losses[-1] * ahead[1:] / ahead[0]])[:limit]
 
 
 def epochs_until(values: Floats, done: int, threshold: float) -> int:
@@ -86,11 +97,16 @@ def fit_inverse(losses: Floats) -> Curve:
     return lambda k: 1 / np.maximum(a * k + b, _LEAST) + floor
 
 
-def fit_power(losses: Floats) -> Curve:
-    """a (1 + k / s)^-p + c of least relative squared error on newer losses, a and c not negative, p and s on a grid."""
+def fit_power(losses: Floats, old: float = _OLD) -> Curve:
+    """a (1 + k / s)^-p + c of least relative squared error on newer losses, a and c not negative, p and s on a grid.
+
+    Args:
+        losses: one of every epoch.
+        old: part of the epochs that is not looked at.
+    """
     from scipy.optimize import nnls
 
-    first = int(len(losses) * _OLD)
+    first = min(int(len(losses) * old), max(len(losses) - _FEWEST, 0))
     epoch, target = np.arange(first + 1.0, len(losses) + 1.0), losses[first:]
     best, found = np.inf, (0.0, 0.0, 1.0, 1.0)
     for power, shift in product(_POWERS, _SHIFTS):
