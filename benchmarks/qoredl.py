@@ -9,7 +9,8 @@ DIR, or `qoredl` in it, holds `iteration_time.parquet`. Rows at random have the 
 figure of that split says how noisy runs are, and little else. By configuration, a model was seen with other
 allocations; by model, never. R² is of seconds over all rows, MAPE the mean of |predicted / measured - 1|, a share in
 the file. Ratios are to the forest's MAPE, the interval is of draws of configurations, or of models where these are left
-out. Operator models need graphs, which this log has not.
+out. Operator models need graphs, which this log has not. A file that also has peak needs of a worker, in columns
+`cpu_peak` and `memory_peak`, gets the same tables of these.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 
 FILE = "iteration_time.parquet"
 WORK, GIVEN, SECONDS = ("batch_size", "flops", "param_count"), ("cpu_share", "memory_share"), "iteration_time_raw"
+PEAKS = ("cpu_peak", "memory_peak")  # that a file may have; the published one has not
 FOLDS, DRAWS, BOOTSTRAP = 5, 10, 2000
 _LEAST = 1e-9  # logarithms are taken of all columns
 PUBLISHED = 0.979  # R² of the paper's forest, of rows at random
@@ -94,13 +96,14 @@ def file_of(folder: Path) -> Path:
     raise DataError(f"{folder}: no {FILE} there, nor in qoredl; name the folder that holds it with --data")
 
 
-def read(path: Path) -> tuple[Floats, Floats]:
-    """(n, 5) columns and (n,) seconds of the runs that succeeded."""
+def read(path: Path) -> tuple[Floats, dict[str, Floats]]:
+    """(n, 5) columns of the runs that succeeded, and what they measured: (n,) seconds, and peaks if there are some."""
     frame = read_table(path, (*WORK, *GIVEN, SECONDS))
     if "status" in frame:
         frame = frame[frame["status"] == "succeeded"]
-    values = {name: numbers(path, frame, name, least=_LEAST) for name in (*WORK, *GIVEN, SECONDS)}
-    return np.column_stack([values[name] for name in (*WORK, *GIVEN)]), values[SECONDS]
+    measured = (SECONDS, *(name for name in PEAKS if name in frame))
+    values = {name: numbers(path, frame, name, least=_LEAST) for name in (*WORK, *GIVEN, *measured)}
+    return np.column_stack([values[name] for name in (*WORK, *GIVEN)]), {name: values[name] for name in measured}
 
 
 def folds(groups: Ints, seed: int) -> Ints:
@@ -127,17 +130,18 @@ def interval(model: Floats, peer: Floats, groups: Ints) -> tuple[float, float, f
     return float(model.sum() / peer.sum()), float(low), float(high)
 
 
-def splits(x: Floats, seconds: Floats, draws: int) -> Records:
-    """The table of three splits."""
+def splits(x: Floats, target: str, values: Floats, draws: int) -> Records:
+    """The table of three splits, of what a run measured."""
     records = Records()
     configuration = np.unique(x, axis=0, return_inverse=True)[1].ravel()
     model = np.unique(x[:, : len(WORK)], axis=0, return_inverse=True)[1].ravel()
     groups = {"rows at random": np.arange(len(x)), "by configuration": configuration, "by model": model}
-    counts = f"{len(x)} runs of {configuration.max() + 1} configurations of {model.max() + 1} models"
+    counts = f"{target}: {len(x)} runs of {configuration.max() + 1} configurations of {model.max() + 1} models"
     print(f"{counts}; mean ± sd of {draws} draws of {FOLDS} folds\n")
     print(f"{'':28} {'R²':>14} {'MAPE':>16}  MAPE over the forest's")
     for split, own in groups.items():
-        print(split + (f" (published: R² {PUBLISHED})" if split == "rows at random" else ""))
+        published = split == "rows at random" and target == SECONDS
+        print(split + (f" (published: R² {PUBLISHED})" if published else ""))
         errors: dict[str, Floats] = {}
         for name, learner in LEARNERS.items():
             found, error = [], np.zeros(len(x))
@@ -146,10 +150,10 @@ def splits(x: Floats, seconds: Floats, draws: int) -> Records:
                     fold, predicted = folds(own, seed), np.zeros(len(x))
                     for f in range(FOLDS):
                         train = fold != f
-                        predicted[~train] = learner(x[train], seconds[train], x[~train])
+                        predicted[~train] = learner(x[train], values[train], x[~train])
                         advance()
-                    found.append(score(predicted, seconds))
-                    error += np.abs(predicted / seconds - 1) / draws
+                    found.append(score(predicted, values))
+                    error += np.abs(predicted / values - 1) / draws
             errors[name] = error
             (r2, mape), (r2_sd, mape_sd) = np.mean(found, axis=0), np.std(found, axis=0)
             ratio, low, high = interval(error, errors[FOREST], model if split == "by model" else configuration)
@@ -158,37 +162,37 @@ def splits(x: Floats, seconds: Floats, draws: int) -> Records:
                 f"  {name:26} {r2:6.3f} ± {r2_sd:.3f} {100 * mape:6.1f} ± {100 * mape_sd:.1f} %  {beside}", flush=True
             )
             for metric, value, sd in (("r2", r2, r2_sd), ("mape", mape, mape_sd), ("mape_over_forest", ratio, None)):
-                records.append(_record(split, name, metric, value, sd, len(x)))
+                records.append(_record(target, split, name, metric, value, sd, len(x)))
             records[-1] |= {"low": low, "high": high}
     return records
 
 
-def _record(split: str, model: str, metric: str, value: float, sd: float | None, n: int) -> dict[str, Any]:
+def _record(target: str, split: str, model: str, metric: str, value: float, sd: float | None, n: int) -> dict[str, Any]:
     """A row for programs: R², MAPE as a share, or its ratio to the forest's; sd over draws of folds."""
     return {
-        "split": split, "model": model, "metric": metric, "value": float(value),
+        "target": target, "split": split, "model": model, "metric": metric, "value": float(value),
         "sd": None if sd is None else float(sd), "n": int(n),
     }  # fmt: skip
 
 
-def score_file(x: Floats, seconds: Floats, path: Path) -> Records:
+def score_file(x: Floats, measured: dict[str, Floats], path: Path) -> Records:
     """What is learned from all rows, on those of another file: all, new configurations only, new models only."""
     records = Records()
-    asked, truth = read(path)
+    asked, others = read(path)
     known = {tuple(row) for row in x.tolist()}
     models = {row[: len(WORK)] for row in known}
     fresh = np.array([tuple(row) not in known for row in asked.tolist()])
     unseen = np.array([tuple(row[: len(WORK)]) not in models for row in asked.tolist()])
     parts = {"all rows": np.ones(len(asked), bool), "new configurations": fresh, "new models": unseen}
-    print(f"learned from {len(x)} runs, scored on {path}")
-    for name, learner in LEARNERS.items():
-        predicted = learner(x, seconds, asked)
-        for part, rows in parts.items():
-            if rows.sum() > 1:
+    for target in (name for name in measured if name in others):
+        print(f"{target}: learned from {len(x)} runs, scored on {path}")
+        for name, learner in LEARNERS.items():
+            predicted, truth = learner(x, measured[target], asked), others[target]
+            for part, rows in ((part, rows) for part, rows in parts.items() if rows.sum() > 1):
                 r2, mape = score(predicted[rows], truth[rows])
                 print(f"  {name:26} {part:20} {rows.sum():6d} rows  R² {r2:6.3f}  MAPE {100 * mape:6.1f} %", flush=True)
-                records.append(_record(part, name, "r2", r2, None, rows.sum()))
-                records.append(_record(part, name, "mape", mape, None, rows.sum()))
+                records.append(_record(target, part, name, "r2", r2, None, rows.sum()))
+                records.append(_record(target, part, name, "mape", mape, None, rows.sum()))
     return records
 
 
@@ -228,11 +232,14 @@ def main() -> None:
     if options.data is None:
         print("skipped: no measured allocations here; give a folder with --data")
         return
-    x, seconds = read(file_of(options.data))
+    x, measured = read(file_of(options.data))
     if options.adjuster:
-        decide(x, seconds)
+        decide(x, measured[SECONDS])
         return
-    records = score_file(x, seconds, options.score) if options.score else splits(x, seconds, options.draws)
+    if options.score:
+        records = score_file(x, measured, options.score)
+    else:
+        records = [row for target, values in measured.items() for row in splits(x, target, values, options.draws)]
     if options.json:
         write_records(options.json, records)
 

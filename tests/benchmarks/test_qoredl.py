@@ -1,11 +1,15 @@
-"""The interval of Qore-DL's table draws what was left out, whole."""
+"""Qore-DL's table: its interval draws what was left out, whole; and it is of all that a file measured."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from benchmarks.qoredl import interval
+from benchmarks import qoredl
+from benchmarks.qoredl import GIVEN, SECONDS, WORK, interval, read, score_file
 
 
 def test_groups_are_drawn_whole() -> None:
@@ -13,3 +17,19 @@ def test_groups_are_drawn_whole() -> None:
     groups = np.repeat([7, 9], [10, 2])
     model = np.where(groups == 7, 0.2, 0.6) + np.tile([-0.1, 0.1], 6)
     assert interval(model, np.full(12, 0.4), groups) == pytest.approx((3.2 / 4.8, 0.5, 1.5))
+
+
+def test_peaks_are_judged_where_a_file_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({name: rng.uniform(1, 2, 60) for name in (*WORK, *GIVEN)})
+    rows[SECONDS], rows["status"] = rows["batch_size"] / rows["cpu_share"], "succeeded"
+    rows.to_parquet(tmp_path / "plain.parquet")
+    rows.assign(memory_peak=100 * rows["batch_size"]).to_parquet(tmp_path / "peaks.parquet")
+    assert list(read(tmp_path / "plain.parquet")[1]) == [SECONDS]
+    x, measured = read(tmp_path / "peaks.parquet")
+    assert list(measured) == [SECONDS, "memory_peak"]
+    monkeypatch.setattr(qoredl, "LEARNERS", {"ours": lambda x, values, asked: 110.0 * asked[:, 0]})
+    found = score_file(x, measured, tmp_path / "peaks.parquet")
+    mape = {row["target"]: row["value"] for row in found if row["metric"] == "mape"}
+    assert mape["memory_peak"] == pytest.approx(0.1)
+    assert {row["target"] for row in score_file(x, measured, tmp_path / "plain.parquet")} == {SECONDS}
