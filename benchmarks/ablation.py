@@ -67,7 +67,7 @@ STAGES = (
 )  # fmt: skip
 EASY = 0.95  # of the deadlines met by what users ask for
 ERROR = 0.24
-"""Of the iterations that are left, as `benchmarks/convergence.py` finds at half of a run; the mean of |error|."""
+"""Of the iterations that are left, the mean of |error|: among what `benchmarks/convergence.py` finds at half of a run."""
 
 
 @cache
@@ -162,9 +162,9 @@ iterations, and one parameter server serves two of them. Seconds of an iteration
 models in Qore-DL's public log: what is true is learned from all of it, what is believed from half of its
 configurations. Deadlines are the authors': the time of one worker × U(0.66, 2.44) + 750 s. All else is drawn: the time
 of one worker (median {hours:g} h, log-normal), needs of 1 to 4 cores and 1 to 6 GiB, iterations until convergence (40
-to 100 % of the limit), which are believed with an error of {error:.0%}, as our own curve fit has at half of a run.
-Users ask for 1 to 4 workers of 1.3 times what they use. Peak needs are known; no public data tells how well they can
-be predicted.
+to 100 % of the limit), which are believed with an error of {error:.0%}: at half of a run our own curve fit has
+[9 to 26 %](qore-dl.md#convergence). Users ask for 1 to 4 workers of 1.3 times what they use. Peak needs are known; no
+public data tells how well they can be predicted.
 
 *Configurator* sizes jobs before they start (Eq. 5); *scheduler* orders the queue by Eq. 8 and gives parts to the least
 loaded hosts (Eqs. 1, 16, 17); *adjuster* changes running jobs every two minutes (Eqs. 11 to 15), each change at the
