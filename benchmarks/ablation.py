@@ -67,7 +67,7 @@ STAGES = (
 )  # fmt: skip
 EASY = 0.95  # of the deadlines met by what users ask for
 ERROR = 0.24
-"""Of the iterations that are left, the mean of |error|: among what `benchmarks/convergence.py` finds at half of a run."""
+"""Of the iterations that are left, mean of |error|: among what `benchmarks/convergence.py` finds at half of a run."""
 
 
 @cache
