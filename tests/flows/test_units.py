@@ -86,8 +86,8 @@ def test_what_they_start_is_a_platform_and_its_archive_another(tmp_path: Path) -
 
     lines = here((UNITS / "mfcp.env").read_text(encoding="utf-8")).splitlines()
     own = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-    del own["XDG_CACHE_HOME"]  # kernels are compiled already
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    del own["XDG_CACHE_HOME"]  # in the tests' own, kernels are compiled already
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "XDG_CACHE_HOME") if name in os.environ}
     environment = kept | own | {"PATH": f"{BIN}{os.pathsep}{kept.get('PATH', '')}"}
 
     def command(text: str) -> list[str]:
