@@ -36,8 +36,9 @@ from numba.core import event
 from numba.core.caching import UserWideCacheLocator
 from numba.core.registry import cpu_target
 
-ROUNDS = tuple(f"matching.kernels.{name}" for name in ("relaxed_newton", "enumeration_search", "expected_cost"))
-"""Modules that most rounds need."""
+_NAMES = ("enumeration_search", "expected_cost", "tie_breaking", "relaxed_newton")
+ROUNDS = tuple(f"matching.kernels.{name}" for name in _NAMES)
+"""Modules that most rounds need, the one that a single round can do without last."""
 
 _ROOT = Path(__file__).parent
 _KEPT = 16  # versions of the sources of packages, the newest: a few megabytes each
@@ -45,6 +46,7 @@ _IMPORT = re.compile(rb"^\s*from (mfcp[\w.]*) import", re.MULTILINE)
 _INTO = "MFCP_KERNELS_INTO"  # the folder of a process that compiles for the others
 _PREPARED = b"\nprepare(__name__)\n"
 _running: list[subprocess.Popen[bytes]] = []  # held, so that nobody warns of a process that outlives its caller
+_asked: set[str] = set()  # modules that another process compiles for this one
 
 
 class Locator(UserWideCacheLocator):
@@ -117,11 +119,14 @@ Numba counts each look at an array of a tuple by atomic writes. These take a ten
 threads that share the array contend for them.
 """
 
-inner: Any = partial(uncounted, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator of an uncounted kernel that only other kernels call: a quarter of the time to compile is for the way in.
+internal: Any = partial(kernel, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Decorator of a kernel that only other kernels call: a quarter of the time to compile is for the way in.
 
 Called from Python it would crash the process: a test calls it from a kernel of its own.
 """
+
+inner: Any = partial(internal, _nrt=False)
+"""Decorator of an uncounted kernel that only other kernels call."""
 
 inlined: Any = partial(inner, forceinline=True)
 """Decorator of an inner kernel that becomes a part of its callers: where a call is short, handing over a dozen arrays,
@@ -149,7 +154,8 @@ def prepare(module: str) -> None:
 
 def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
     """Have modules compiled by another process, so that they are ready, or nearly so, when they are imported."""
-    if missing := _missing(names):
+    if missing := [name for name in _missing(names) if name not in _asked]:
+        _asked.update(missing)
         command = [sys.executable, "-c", f"from {__name__} import compile_modules; compile_modules({missing})"]
         nothing = subprocess.DEVNULL
         _running.append(
@@ -162,6 +168,11 @@ def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
                 start_new_session=True,  # Ctrl-C is not for it
             )
         )
+
+
+def is_ready(name: str) -> bool:
+    """Whether a module, named as in `ROUNDS`, is compiled for this machine; if not, importing it waits until it is."""
+    return not _missing([name])
 
 
 def kept(package: str) -> tuple[bool, Path, bool]:

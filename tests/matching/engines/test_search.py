@@ -6,11 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matching.small_rounds import rounds
 
+from mfcp import compiling
 from mfcp.errors import SettingsError
 from mfcp.matching.engines.exact import Milp
 from mfcp.matching.engines.search import Search
 from mfcp.matching.planning import solve, solve_or_fall_back
 from mfcp.matching.problem import Capacity, MatchingProblem
+from mfcp.matching.relaxed import compiled as compiled_rounds
+from mfcp.matching.relaxed.argmin import soonest
 
 
 @given(
@@ -135,3 +138,21 @@ def test_one_cluster_single_precision_and_what_it_refuses():
     assert (single.status == "optimal").all()
     with pytest.raises(SettingsError, match="engine 'search' cannot take backlog"):
         solve(MatchingProblem(ones, ones, 0.5, capacities=[Capacity("n", 1, 20)]), "search")
+
+
+@pytest.mark.parametrize("price", [None, 2.0])
+def test_a_single_round_does_not_wait_for_a_kernel_and_has_the_same_plan(price, monkeypatch):
+    asked = []
+    for seed in range(10):
+        problem = rounds(4, 8, 1, seed, masked=seed % 2 == 1, parallel=False, ties=False)
+        compiled = solve(problem, "search", price=price)
+        with monkeypatch.context() as first:
+            first.setattr(compiling, "is_ready", lambda name: False)
+            first.setattr(compiling, "prepare_ahead", asked.append)
+            first.setattr(compiled_rounds, "solve_rounds", None)  # is not called
+            found = solve(problem, "search", price=price)
+            assert soonest(2) == "auto"
+        np.testing.assert_array_equal(found.assignment, compiled.assignment)
+        np.testing.assert_array_equal(found.status, compiled.status)
+        assert found.lower_bound == pytest.approx(compiled.lower_bound, rel=1e-9)
+    assert asked == [["matching.kernels.relaxed_newton"]] * len(asked) != []

@@ -95,7 +95,7 @@ def _priced(problem: MatchingProblem, price: Floats | None) -> tuple[Floats, Flo
     """
     import torch
 
-    from mfcp.matching.relaxed.argmin import solve_relaxed
+    from mfcp.matching.relaxed.argmin import solve_relaxed, soonest
     from mfcp.matching.relaxed.objective import relaxed_problem
 
     T = problem.T.astype(np.float64)
@@ -114,7 +114,7 @@ def _priced(problem: MatchingProblem, price: Floats | None) -> tuple[Floats, Flo
         _TAU,
         allowed,
     )
-    found = solve_relaxed(relaxed)
+    found = solve_relaxed(relaxed, backend=soonest(len(times)))
     p, q = found.p.numpy(), np.where(np.isfinite(found.q.numpy()), found.q.numpy(), 0.0) * unit
     if price is not None:
         q = np.minimum(q, price)

@@ -13,10 +13,11 @@ from collections import namedtuple
 
 import numpy as np
 
-from mfcp.compiling import kernel, prepare
+from mfcp.compiling import internal, kernel, prepare
 from mfcp.matching.kernels.copying import copy_row
 from mfcp.matching.kernels.list_schedule import Constraints, construct
 from mfcp.matching.kernels.random_numbers import random_below
+from mfcp.matching.kernels.sorting import ascending
 
 prepare(__name__)
 
@@ -30,7 +31,7 @@ _FIRST = 10  # of the descents, one in so many comes before the enumeration: a g
 _Round = namedtuple("_Round", ["T", "A", "zeta", "need", "charge", "hard", "reduced", "bound"])
 
 
-@kernel
+@internal
 def _totals(T, A, plan, load, count):
     """Loads and numbers of tasks in place; returns Σ_j a."""
     load[:] = 0.0
@@ -43,12 +44,12 @@ def _totals(T, A, plan, load, count):
     return reached
 
 
-@kernel
+@internal
 def _busy(zeta, i, load, count):
     return load * zeta[i, count] if len(zeta) else load
 
 
-@kernel
+@internal
 def _span(load, count, zeta):
     span = 0.0
     for i in range(len(load)):
@@ -56,18 +57,19 @@ def _span(load, count, zeta):
     return span
 
 
-@kernel
+@internal
 def _start(given, plan, load, count):
     """The best of some list schedules into `plan`; its value. With `hard` all reach `need`, at a bisected price."""
     T, A, zeta, need, charge, hard = given.T, given.A, given.zeta, given.need, given.charge, given.hard
     N = len(T)
     trial = np.empty(N, np.int64)
-    fastest = np.empty(N)
+    M, work, fastest = T.shape[1], 0.0, np.full(N, np.inf)
     for j in range(N):
-        fastest[j] = T[j].min()
-    order = np.argsort(-fastest)
-    work = fastest.sum()
-    M = T.shape[1]
+        for i in range(M):
+            fastest[j] = min(fastest[j], T[j, i])
+        work += fastest[j]
+        fastest[j] = -fastest[j]
+    order = ascending(fastest)  # the longest first
     none = np.zeros((0, N, M))
     constraints = Constraints(np.zeros((0, 0)), np.zeros(M), zeta, np.zeros(0), none, np.zeros((0, M)))
     weights, most_reliable = np.zeros(3), np.array([1e-12, 0.0, 0.0])
@@ -99,7 +101,7 @@ def _start(given, plan, load, count):
     return best
 
 
-@kernel
+@internal
 def _over_others(busy, i, k, span):
     """The larger of `span` and the busy seconds of every cluster but i and k."""
     for c in range(len(busy)):
@@ -109,7 +111,7 @@ def _over_others(busy, i, k, span):
 
 
 # Over 60 lines: moves and swaps share one best candidate, and splitting them would pass a dozen values back and forth.
-@kernel
+@internal
 def _descend(given, charge, keep, plan, load, count, reached):
     """(value, Σ_j a) after moves and swaps, the best first, until none lowers makespan + charge · missing Σ_j a.
 
@@ -172,7 +174,7 @@ def _descend(given, charge, keep, plan, load, count, reached):
             reached += _put(T, A, plan, load, count, second, came)
 
 
-@kernel
+@internal
 def _put(T, A, plan, load, count, j, to):
     """Move task j; returns what Σ_j a gains."""
     i = plan[j]
@@ -184,7 +186,7 @@ def _put(T, A, plan, load, count, j, to):
     return A[j, to] - A[j, i]
 
 
-@kernel
+@internal
 def _kick(given, pairs, kicks, most, best, plan, state):
     """Improve `plan` of value `best` by descents from kicked copies, in place; its value.
 
@@ -225,7 +227,7 @@ def _kick(given, pairs, kicks, most, best, plan, state):
     return best
 
 
-@kernel
+@internal
 def _deviations(given, lowest, base, best):
     """Pairs that a plan better than `best` may have besides the cheapest, cheapest first, and what is left after each.
 
@@ -246,7 +248,7 @@ def _deviations(given, lowest, base, best):
             if i != base[j] and bound + reduced[j, i] < best:
                 task[at], cluster[at], cost[at] = j, i, reduced[j, i]
                 at += 1
-    order, tasks, clusters, costs = np.argsort(cost), task.copy(), cluster.copy(), cost.copy()
+    order, tasks, clusters, costs = ascending(cost), task.copy(), cluster.copy(), cost.copy()
     for at in range(count):
         task[at], cluster[at], cost[at] = tasks[order[at]], clusters[order[at]], costs[order[at]]
     total, rate = np.zeros((count + 1, M + 1)), np.zeros((count + 1, M + 1))
@@ -261,7 +263,7 @@ def _deviations(given, lowest, base, best):
     return task, cluster, cost, total, rate
 
 
-@kernel
+@internal
 def _may_improve(given, load, lack, lowest, total, rate, best, left):
     """Whether the pairs that are left can bring every load below `best` and, where it must, Σ_j a to `need`.
 
@@ -281,7 +283,7 @@ def _may_improve(given, load, lack, lowest, total, rate, best, left):
 
 
 # Over 60 lines: one search over an explicit stack; a recursion would be shorter, but not compile to a loop.
-@kernel
+@internal
 def _enumerate(given, budget, best, plan):
     """(value, whether proven): every plan within reach of `best` is looked at, or `budget` of them.
 
@@ -290,9 +292,10 @@ def _enumerate(given, budget, best, plan):
     T, A, zeta, need, charge, hard = given.T, given.A, given.zeta, given.need, given.charge, given.hard
     reduced, bound = given.reduced, given.bound
     N, M = T.shape
-    lowest = np.ones(M)
+    lowest = np.full(M, np.inf if len(zeta) else 1.0)
     for i in range(M if len(zeta) else 0):
-        lowest[i] = zeta[i, 1:].min()
+        for n in range(1, zeta.shape[1]):
+            lowest[i] = min(lowest[i], zeta[i, n])
     base, load, count = np.empty(N, np.int64), np.empty(M), np.empty(M, np.int64)
     for j in range(N):
         base[j] = reduced[j].argmin()

@@ -12,7 +12,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from mfcp.compiling import kernel, prepare
+from mfcp.compiling import internal, kernel, prepare
 from mfcp.matching import normal
 from mfcp.matching.kernels.copying import copy_row
 from mfcp.matching.kernels.random_numbers import random_below
@@ -37,24 +37,24 @@ _State = namedtuple("_State", ["load", "spread", "count", "sums"])
 _greater, _shortfall = kernel(normal.greater), kernel(normal.shortfall)
 
 
-@kernel
+@internal
 def _below(z):
     """Φ(z)."""
     return 0.5 * math.erfc(-z * 0.7071067811865476)
 
 
-@kernel
+@internal
 def _density(z):
     return math.exp(-0.5 * z * z) * normal.AT_ZERO
 
 
-@kernel
+@internal
 def _wait(i, count, terms):
     """Seconds before cluster i can start; one that has no task keeps nobody waiting."""
     return terms.backlog[i] if count[i] > 0 else 0.0
 
 
-@kernel
+@internal
 def _span(mean, variance, count, terms):
     """`normal.expected_maximum` of one plan."""
     top, spread, zeta = 0.0, 0.0, terms.zeta
@@ -76,7 +76,7 @@ def _span(mean, variance, count, terms):
     return top
 
 
-@kernel
+@internal
 def _miss(reached, spread, N, gamma, quantile):
     """Expected shortfall of mean reliability; with a `quantile` >= 0, how much mean - quantile · deviation lacks."""
     d, q = reached / N - gamma, math.sqrt(max(spread, 0.0)) / N
@@ -88,7 +88,7 @@ def _miss(reached, spread, N, gamma, quantile):
     return _shortfall(d, q, _density(z), _below(-z))
 
 
-@kernel
+@internal
 def _put(pairs, plan, state, j, to):
     """Move task j."""
     i = plan[j]
@@ -103,7 +103,7 @@ def _put(pairs, plan, state, j, to):
     plan[j] = to
 
 
-@kernel
+@internal
 def _totals(pairs, plan, state):
     """The state of a plan from its pairs."""
     state.load[:], state.spread[:], state.count[:], state.sums[:] = 0.0, 0.0, 0, 0.0
@@ -116,14 +116,14 @@ def _totals(pairs, plan, state):
         state.sums[1] += pairs.a_variance[j, i]
 
 
-@kernel
+@internal
 def _cost(state, terms):
     """Expected makespan in units, plus the charge times the expected shortfall."""
     missing = _miss(state.sums[0], state.sums[1], terms.N, terms.gamma, terms.quantile)
     return _span(state.load, state.spread, state.count, terms) / terms.unit + terms.charge * missing
 
 
-@kernel
+@internal
 def _floor(state, terms):
     """What `_cost` is never below: the largest mean load and the shortfall of the mean (Jensen)."""
     load, zeta = state.load, terms.zeta
@@ -134,7 +134,7 @@ def _floor(state, terms):
     return top / terms.unit + terms.charge * max(terms.gamma - state.sums[0] / terms.N, 0.0)
 
 
-@kernel
+@internal
 def _descend(pairs, terms, plan, state):
     """The cost after moves and swaps, each taken as soon as it helps, until none does."""
     time = pairs.time
@@ -174,7 +174,7 @@ def _descend(pairs, terms, plan, state):
     return _cost(state, terms)
 
 
-@kernel
+@internal
 def _slopes(terms, state, cost, by_load, by_spread):
     """Derivatives of the cost by differences: in the loads and variances into the arrays; that in Σ a is returned."""
     for i in range(len(by_load)):
@@ -190,7 +190,7 @@ def _slopes(terms, state, cost, by_load, by_spread):
     return by_sum
 
 
-@kernel
+@internal
 def _polish(pairs, terms, plan, state):
     """As `_descend` for many tasks: only the moves that the derivative of the cost likes are tried."""
     time, variance, A = pairs.time, pairs.variance, pairs.A
@@ -276,7 +276,7 @@ def improve_range(
             copy_row(plan[b], current)
 
 
-@kernel
+@internal
 def _pays(mean, variance, time, time_variance, k, state, terms, rest, enough):
     """Whether the cost is below `enough` with a time of these moments on cluster k; `rest` is the shortfall's part."""
     state.load[k] = mean + time
@@ -284,7 +284,7 @@ def _pays(mean, variance, time, time_variance, k, state, terms, rest, enough):
     return _span(state.load, state.spread, state.count, terms) / terms.unit + rest < enough
 
 
-@kernel
+@internal
 def _least_saving(mean, variance, time, time_variance, k, state, terms, rest, enough, halvings):
     """The least share of its time that a task must save on cluster k for the move to pay; nan where none is enough."""
     if not _pays(mean, variance, 0.0, 0.0, k, state, terms, rest, enough):
@@ -300,7 +300,7 @@ def _least_saving(mean, variance, time, time_variance, k, state, terms, rest, en
     return high
 
 
-@kernel
+@internal
 def _least_success(others, variance, a, span, terms, enough, halvings):
     """The least success probability from which a move pays, at least `a`; nan where even 1 is not enough."""
     makespan = span / terms.unit

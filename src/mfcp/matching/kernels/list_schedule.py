@@ -7,19 +7,19 @@ from collections import namedtuple
 
 import numpy as np
 
-from mfcp.compiling import kernel
+from mfcp.compiling import internal, kernel
 
 Constraints = namedtuple("Constraints", ["cost", "backlog", "zeta", "deadline", "use", "limit"])
 """What a platform adds to a round, each array of the sizes that `construct` names."""
 
 
-@kernel
+@internal
 def occupied(constraints, i, count, seconds):
     """Busy seconds of cluster i with tasks of these summed seconds, `count` of them."""
     return seconds * constraints.zeta[i, count] if len(constraints.zeta) else seconds
 
 
-@kernel
+@internal
 def room(constraints, used, i, j, out, slack):
     """Whether the capacities of cluster i have room for task j, once task `out` (-1: none) has left."""
     for r in range(len(constraints.use)):

@@ -12,7 +12,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from mfcp.compiling import kernel, prepare
+from mfcp.compiling import internal, kernel, prepare
 from mfcp.matching.kernels.copying import copy_rows
 
 prepare(__name__)
@@ -26,7 +26,7 @@ _Round = namedtuple("_Round", ["T", "A", "gamma", "beta", "lam", "tau", "floor",
 _Sums = namedtuple("_Sums", ["load", "count", "p"])
 
 
-@kernel
+@internal
 def _aggregate(T, A, X, gamma, load, count):
     """Loads and numbers of tasks of the clusters in place; returns the mean reliability minus gamma."""
     M, N = T.shape
@@ -40,7 +40,7 @@ def _aggregate(T, A, X, gamma, load, count):
     return reliable / N - gamma
 
 
-@kernel
+@internal
 def _curve(floor, decay, n):
     """Factor, slope and bend of the speed-up for n tasks at once."""
     fall = math.exp(-max(n - 1.0, 0.0) / decay)
@@ -49,7 +49,7 @@ def _curve(floor, decay, n):
     return floor + (1.0 - floor) * fall, (floor - 1.0) / decay * fall, (1.0 - floor) / decay**2 * fall
 
 
-@kernel
+@internal
 def _softmax(z, p):
     """p := softmax(z); returns log Σ exp z."""
     top, total = z[0], 0.0
@@ -63,7 +63,7 @@ def _softmax(z, p):
     return top + math.log(total)
 
 
-@kernel
+@internal
 def _objective(given, X, sums):
     """`objective.relaxed_objective` under parallel execution."""
     T, A, beta, lam, tau, floor, decay = given.T, given.A, given.beta, given.lam, given.tau, given.floor, given.decay
@@ -82,7 +82,7 @@ def _objective(given, X, sums):
     return _softmax(load, p) / beta - lam * math.log(g) + tau * entropy
 
 
-@kernel
+@internal
 def _slope(given, X, sums, V):
     """`mirror_descent.objective_slope`: the gradient into V; returns the smoothness relative to the entropy."""
     T, A, beta, lam, tau, floor, decay = given.T, given.A, given.beta, given.lam, given.tau, given.floor, given.decay
@@ -113,7 +113,7 @@ def _slope(given, X, sums, V):
     return by_load + q * q / lam * by_gap
 
 
-@kernel
+@internal
 def _residual(X, V, tau):
     """`parallel._stationarity`, its size."""
     M, N = X.shape
@@ -129,7 +129,7 @@ def _residual(X, V, tau):
     return largest / (size + tau)
 
 
-@kernel
+@internal
 def _moved(X, V, eta, mask, out):
     """`mirror_descent._moved`."""
     M, N = X.shape
@@ -144,7 +144,7 @@ def _moved(X, V, eta, mask, out):
             out[i, j] = p[i]
 
 
-@kernel
+@internal
 def _curvature(given, g, sums, C):
     """`parallel._curvature` into C (2 M + 1, 2 M + 1)."""
     beta, lam, floor, decay = given.beta, given.lam, given.floor, given.decay
@@ -168,7 +168,7 @@ def _curvature(given, g, sums, C):
     C[2 * M, 2 * M] = lam / (g * g)
 
 
-@kernel
+@internal
 def _solve(H, b):
     """b := H⁻¹ b by elimination with row pivots; not finite where H is singular."""
     n = len(b)
@@ -192,7 +192,7 @@ def _solve(H, b):
         b[k] /= H[k, k]
 
 
-@kernel
+@internal
 def _response(T, A, X, tau, V, K, force):
     """K (2 M + 1, 2 M + 1) and force: aggregates of the centred responses to the aggregates and to V."""
     M, N = T.shape
@@ -224,7 +224,7 @@ def _response(T, A, X, tau, V, K, force):
             K[M + k, i] = K[i, M + k]
 
 
-@kernel
+@internal
 def _newton(T, A, X, tau, V, C, K, force, change):
     """`parallel._newton` for the curvature C, K and force of `_response`."""
     M, N = T.shape
@@ -242,7 +242,7 @@ def _newton(T, A, X, tau, V, C, K, force, change):
             change[i, j] = -X[i, j] / tau * (change[i, j] - mean / total)
 
 
-@kernel
+@internal
 def _towards(at, change, alpha, out):
     """out := the plan `at` moved by alpha · change, no entry below a tenth of what it was, columns on the simplex."""
     M, N = at.shape

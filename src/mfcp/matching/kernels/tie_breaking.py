@@ -4,27 +4,32 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
-from mfcp.compiling import kernel
+from mfcp.compiling import internal, kernel, prepare
 from mfcp.matching.kernels.list_schedule import Constraints, occupied, room
 from mfcp.matching.problem import EQUAL
 
+prepare(__name__)
+
 _SWEEPS = 50
+_f8, _f8_2, _f8_3, _f8_4 = types.f8, types.f8[:, ::1], types.f8[:, :, ::1], types.f8[:, :, :, ::1]
+_BATCH = types.NamedTuple((_f8_3, _f8_2, _f8_2, _f8[::1], _f8_4, _f8_3), Constraints)  # type: ignore[no-untyped-call]
 
 
-@kernel
+@internal
 def _end(constraints, i, count, seconds):
     """When cluster i is done; one without a task keeps nobody waiting."""
     return constraints.backlog[i] + occupied(constraints, i, count, seconds) if count > 0 else 0.0
 
 
-@kernel
+@internal
 def _price_of(constraints, weights, j, i):
     """What task j on cluster i adds to the weighted cost."""
     return weights[2] * constraints.cost[j, i] if len(constraints.cost) else 0.0
 
 
-@kernel
+@internal
 def _better(gain, saved, dearer, value, total):
     """Whether a change is preferred: no dearer, and more reliable, or as reliable and shorter in total."""
     if dearer > EQUAL * value:
@@ -32,33 +37,14 @@ def _better(gain, saved, dearer, value, total):
     return gain > EQUAL or (gain >= -EQUAL and saved > EQUAL * total)
 
 
-@kernel
+@internal
 def _occupy(constraints, i, j, sign, used):
     for r in range(len(constraints.use)):
         used[r, i] += sign * constraints.use[r, j, i]
 
 
-@kernel
-def settle_rounds(times, reliabilities, weights, constraints, slack, swaps, plans):
-    """Change plans (B, N) that hold in place, while a move or a swap is preferred.
-
-    Args:
-        times, reliabilities: (B, N, M), times inf where not allowed.
-        weights: (3,) of the objective: makespan, busy seconds, cost.
-        constraints: as of `list_schedule.construct`, but cost (B, N, M), or (B, 0, 0), backlog (B, M), use (B, R, N, M)
-            and limit (B, R, M); there are no deadlines.
-        slack: share of a limit that may be missed.
-        swaps: whether pairs of tasks are exchanged as well.
-        plans: (B, N).
-    """
-    c = constraints
-    for b in range(len(plans)):
-        own = Constraints(c.cost[b], c.backlog[b], c.zeta, c.deadline, c.use[b], c.limit[b])
-        _settle(times[b], reliabilities[b], weights, own, slack, swaps, plans[b])
-
-
 # Over 60 lines: moves and swaps share the state of a plan, and splitting them would pass a dozen values back and forth.
-@kernel
+@internal
 def _settle(times, reliabilities, weights, constraints, slack, swaps, plan):
     """`settle_rounds` for one round."""
     N, M = times.shape
@@ -127,3 +113,23 @@ def _settle(times, reliabilities, weights, constraints, slack, swaps, plan):
                 plan[j], plan[other], changed = k, i, True
         if not changed:
             return
+
+
+# A signature compiles the kernel when its module is imported.
+@kernel(types.void(_f8_3, _f8_3, _f8[::1], _BATCH, _f8, types.b1, types.i8[:, ::1]))
+def settle_rounds(times, reliabilities, weights, constraints, slack, swaps, plans):
+    """Change plans (B, N) that hold in place, while a move or a swap is preferred.
+
+    Args:
+        times, reliabilities: (B, N, M), times inf where not allowed.
+        weights: (3,) of the objective: makespan, busy seconds, cost.
+        constraints: as of `list_schedule.construct`, but cost (B, N, M), or (B, 0, 0), backlog (B, M), use (B, R, N, M)
+            and limit (B, R, M); there are no deadlines.
+        slack: share of a limit that may be missed.
+        swaps: whether pairs of tasks are exchanged as well.
+        plans: (B, N).
+    """
+    c = constraints
+    for b in range(len(plans)):
+        own = Constraints(c.cost[b], c.backlog[b], c.zeta, c.deadline, c.use[b], c.limit[b])
+        _settle(times[b], reliabilities[b], weights, own, slack, swaps, plans[b])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfcp.arrays import Floats
-from mfcp.compiling import kernel
+from mfcp.compiling import internal, kernel
 
 _FAR = 10.0  # a product x s that is off by more than this, in units of mu, is not worth the distortion
 BLOCK = 256  # tasks priced together: a tile of all their clusters stays in the cache
@@ -61,7 +61,7 @@ class Chosen(NamedTuple):
     least: Floats
 
 
-@kernel
+@internal
 def _keep_used(old, used, first, cluster, keys):
     """Put the candidates that must stay in front, whatever they cost; returns how many each task has, (`BLOCK`,)."""
     kept = np.zeros(BLOCK, np.int64)
@@ -75,7 +75,7 @@ def _keep_used(old, used, first, cluster, keys):
     return kept
 
 
-@kernel
+@internal
 def _insert(cluster, keys, k, j, kept, count, i, value):
     """Put cluster i among task j's cheapest, unless it stays anyway; returns how many candidates the task then has."""
     for s in range(kept):
@@ -93,7 +93,7 @@ def _insert(cluster, keys, k, j, kept, count, i, value):
     return count
 
 
-@kernel
+@internal
 def _complete(costs, chosen, spread, j, count):
     """Add `spread` clusters in turn to task j's `count` candidates, and look up the time and reliability of each."""
     T, A, column, cluster = costs.T, costs.A, costs.begin + j, chosen.cluster

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from mfcp import compiling
 from mfcp.errors import InfeasibleError, SettingsError, SolverError
 from mfcp.matching.kernels.tuning import REFINEMENTS
 from mfcp.matching.relaxed.dual_newton import solve_rounds
@@ -22,6 +23,7 @@ FLOOR = 1e-6  # a round that rounding errors stop above this residual is not cal
 MAX_STEPS = 150
 RESTARTS = 8
 Backend = Literal["auto", "torch", "compiled"]
+_KERNEL = "matching.kernels.relaxed_newton"
 _EDGE = 1e-13  # gamma closer to the edge than this cannot be told from infeasible in double precision
 
 
@@ -153,6 +155,17 @@ def use_compiled(problem: RelaxedProblem, backend: Backend) -> bool:
     if backend == "compiled" and not on_cpu:
         raise SettingsError(f"backend 'compiled' is for the CPU, T is on {problem.T.device}; use backend 'auto'")
     return backend == "compiled" or (backend == "auto" and on_cpu)
+
+
+def soonest(rounds: int) -> Backend:
+    """The backend that solves so many rounds first: for a single one Torch's, until its kernel has been compiled.
+
+    That takes some ten seconds, and Torch ten milliseconds. They agree to more digits than a plan depends on.
+    """
+    if rounds > 1 or compiling.is_ready(_KERNEL):
+        return "auto"
+    compiling.prepare_ahead([_KERNEL])
+    return "torch"
 
 
 def _rounds(problem: RelaxedProblem, room: Tensor) -> Rounds:
