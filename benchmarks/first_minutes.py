@@ -7,7 +7,7 @@
 
 Packages are those of the environment that runs this; set-up is not counted. The pipeline runs in the clone, each stage
 through a Python that writes down what it took. A first call of a command has an empty cache of its own; warm calls
-follow on it. The platform is that of `make platform`, timed to the first round in its database. Processor seconds are
+follow on it, when what it has had compiled in the background is done too. The platform is that of `make platform`, timed to the first round in its database. Processor seconds are
 those of the whole machine meanwhile, since stages have helpers that nobody waits for: let nothing else run.
 """
 
@@ -32,6 +32,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -85,6 +86,11 @@ class Checkout:
             "PYTHONPATH": str(self.path / "src"),
             "XDG_CACHE_HOME": str(self._caches),
         }
+
+    def settle(self) -> None:
+        """Wait until nothing is compiled any more in the background."""
+        while any("compile_modules" in " ".join(own.info["cmdline"] or ()) for own in psutil.process_iter(["cmdline"])):
+            time.sleep(0.2)
 
     def run(self, *command: str, first: tuple[Path, ...] = ()) -> tuple[float, float]:
         """Seconds and processor seconds of a command that must succeed."""
@@ -150,11 +156,13 @@ def calls(checkout: Checkout, took: Took) -> None:
         }  # fmt: skip
         for label, command in commands.items():
             checkout.forget()
-            took[f"{label}, first"].append(checkout.run(*command))
-            took[f"{label}, warm"].append(checkout.run(*command))
+            for when in ("first", "warm"):
+                took[f"{label}, {when}"].append(checkout.run(*command))
+                checkout.settle()
         checkout.forget()
         for when in ("first", "warm"):
             took[f"serve, {when}"].append(serving(checkout, release))
+            checkout.settle()
 
 
 def write_inputs(checkout: Checkout, folder: Path) -> None:

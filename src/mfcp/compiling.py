@@ -36,9 +36,11 @@ from numba.core import event
 from numba.core.caching import UserWideCacheLocator
 from numba.core.registry import cpu_target
 
-_NAMES = ("enumeration_search", "expected_cost", "tie_breaking", "relaxed_newton")
-ROUNDS = tuple(f"matching.kernels.{name}" for name in _NAMES)
-"""Modules that most rounds need, the one that a single round can do without last."""
+PRICES = "matching.kernels.relaxed_newton"
+"""The module that a single round can do without, see `mfcp.matching.relaxed.argmin.soonest`."""
+
+ROUNDS = (*(f"matching.kernels.{name}" for name in ("enumeration_search", "expected_cost", "tie_breaking")), PRICES)
+"""Modules that most rounds need."""
 
 _ROOT = Path(__file__).parent
 _KEPT = 16  # versions of the sources of packages, the newest: a few megabytes each
@@ -153,10 +155,15 @@ def prepare(module: str) -> None:
 
 
 def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
-    """Have modules compiled by another process, so that they are ready, or nearly so, when they are imported."""
+    """Have modules compiled by another process, so that they are ready, or nearly so, when they are imported.
+
+    The one that a single round can do without is compiled after the others, where it holds up nobody.
+    """
     if missing := [name for name in _missing(names) if name not in _asked]:
         _asked.update(missing)
-        command = [sys.executable, "-c", f"from {__name__} import compile_modules; compile_modules({missing})"]
+        first, last = [name for name in missing if name != PRICES], [PRICES] * (PRICES in missing)
+        work = f"compile_modules({first}); os.nice(10); compile_modules({last})"
+        command = [sys.executable, "-c", f"import os; from {__name__} import compile_modules; {work}"]
         nothing = subprocess.DEVNULL
         _running.append(
             subprocess.Popen(

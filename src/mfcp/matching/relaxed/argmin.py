@@ -23,7 +23,6 @@ FLOOR = 1e-6  # a round that rounding errors stop above this residual is not cal
 MAX_STEPS = 150
 RESTARTS = 8
 Backend = Literal["auto", "torch", "compiled"]
-_KERNEL = "matching.kernels.relaxed_newton"
 _EDGE = 1e-13  # gamma closer to the edge than this cannot be told from infeasible in double precision
 
 
@@ -162,9 +161,9 @@ def soonest(rounds: int) -> Backend:
 
     That takes some ten seconds, and Torch ten milliseconds. They agree to more digits than a plan depends on.
     """
-    if rounds > 1 or compiling.is_ready(_KERNEL):
+    if rounds > 1 or compiling.is_ready(compiling.PRICES):
         return "auto"
-    compiling.prepare_ahead([_KERNEL])
+    compiling.prepare_ahead([compiling.PRICES])
     return "torch"
 
 
