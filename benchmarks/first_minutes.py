@@ -7,8 +7,9 @@
 
 Packages are those of the environment that runs this; set-up is not counted. The pipeline runs in the clone, each stage
 through a Python that writes down what it took. A first call of a command has an empty cache of its own; warm calls
-follow on it, when what it has had compiled in the background is done too. The platform is that of `make platform`, timed to the first round in its database. Processor seconds are
-those of the whole machine meanwhile, since stages have helpers that nobody waits for: let nothing else run.
+follow on it, when what it has had compiled in the background is done too. The platform is that of `make platform`,
+timed to the first round in its database. Processor seconds are those of the whole machine meanwhile, since stages have
+helpers that nobody waits for: let nothing else run.
 """
 
 from __future__ import annotations
