@@ -178,8 +178,8 @@ def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
 
 
 def is_ready(name: str) -> bool:
-    """Whether a module, named as in `ROUNDS`, is compiled for this machine; if not, importing it waits until it is."""
-    return not _missing([name])
+    """Whether a module, named as in `ROUNDS`, is compiled for this machine, or imported; else importing it waits."""
+    return f"mfcp.{name}" in sys.modules or not _missing([name])
 
 
 def kept(package: str) -> tuple[bool, Path, bool]:

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-decorators
-"""Sorting, compiled in a tenth of the time that `numpy.argsort` takes to compile."""
+"""Sorting by a loop that is compiled in an eighth of the time that `numpy.argsort` takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mfcp.compiling import internal
 
 @internal
 def ascending(values):
-    """(n,) positions of the values in ascending order, those of equal ones too: a merge sort."""
+    """(n,) positions of the values in ascending order; equal values stay as they stand. A merge sort."""
     n, width = len(values), 1
     order, other = np.empty(n, np.int64), np.empty(n, np.int64)
     for k in range(n):

@@ -26,10 +26,8 @@ _FLOORS, _POWERS, _SHIFTS = (
     (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0),
     (1.0, 4.0, 11.0, 31.0, 101.0),
 )
-_OLD, _FEWEST = (
-    0.8,
-    6,
-)  # part of the epochs that `power` does not look at; epochs that it looks at, if there are so many
+_OLD = 0.8  # part of the epochs that `power` does not look at
+_FEWEST = 6  # epochs that it looks at, if there are so many
 _LEAST = 1e-12
 
 
