@@ -146,6 +146,13 @@ def test_modules_are_compiled_ahead_by_another_process(tmp_path: Path) -> None:
     assert used(start(one, cache), one)[1:] == (1, 0)
 
 
+def test_nobody_is_warned_of_what_goes_on_in_the_background(tmp_path: Path) -> None:
+    program = "from mfcp.compiling import prepare_ahead; prepare_ahead(['matching.kernels.random_numbers'])"
+    environment = os.environ | {"PYTHONPATH": str(clone(tmp_path / "one")), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-W", "default", "-c", program]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True).stderr == ""
+
+
 def test_all_kernels_of_matching_that_need_it_are_prepared() -> None:
     assert set(compiling.prepared("matching")) == {*compiling.ROUNDS, "matching.kernels.parallel_descent"}
 

@@ -14,6 +14,7 @@ own, and every other one loads what that has left: equal sources give equal bits
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import gc
 import hashlib
@@ -47,7 +48,7 @@ _KEPT = 16  # versions of the sources of packages, the newest: a few megabytes e
 _IMPORT = re.compile(rb"^\s*from (mfcp[\w.]*) import", re.MULTILINE)
 _INTO = "MFCP_KERNELS_INTO"  # the folder of a process that compiles for the others
 _PREPARED = b"\nprepare(__name__)\n"
-_running: list[subprocess.Popen[bytes]] = []  # held, so that nobody warns of a process that outlives its caller
+_running: list[subprocess.Popen[bytes]] = []  # may outlive this one
 _asked: set[str] = set()  # modules that another process compiles for this one
 
 
@@ -175,6 +176,13 @@ def prepare_ahead(names: Iterable[str] = ROUNDS) -> None:
                 start_new_session=True,  # Ctrl-C is not for it
             )
         )
+
+
+@atexit.register
+def _let_go() -> None:
+    """Nobody has to wait for processes that outlive this one: Python would warn of each."""
+    for process in _running:
+        process.returncode = process.poll() or 0
 
 
 def is_ready(name: str) -> bool:
