@@ -29,7 +29,7 @@ from mfcp.border.json_text import read_json
 from mfcp.files import write_json
 from mfcp.progress import progress
 from mfcp.simulator.qore.forecasting import LossForecaster
-from mfcp.simulator.qore.loss_curves import Curve, continued, converged_at, epochs_until, fit_inverse, fit_power
+from mfcp.simulator.qore.loss_curves import FITS, Curve, converged_at, epochs_left, epochs_until, fit_power
 from mfcp.threads import one_thread
 
 BATCH, SHORTEST, BOOTSTRAP = 128, 60, 2000
@@ -46,7 +46,6 @@ OTHER_STEPS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 PARTS = (0.0, 1 / 3, 0.5, 2 / 3, 0.75, 0.8, 0.85, 0.9)
 EPOCHS, OTHER_EPOCHS = 300, 500
-FITS: dict[str, Callable[[np.ndarray], Curve]] = {"power": fit_power, "inverse": fit_inverse}
 MADE = {
     "made": (1500, 30, 12, 4, 3, 0.05), "made 2": (1000, 20, 8, 3, 11, 0.02), "made 3": (2500, 40, 20, 5, 12, 0.0),
     "made 4": (700, 15, 6, 2, 13, 0.1),
@@ -156,7 +155,7 @@ def errors(
     found = []
     for losses, end in runs:
         seen = losses[: int(part * end)]
-        left = epochs_until(continued(seen, fit(seen), limit), len(seen), threshold)
+        left = epochs_left(seen, fit(seen), threshold, limit)
         found.append(abs(len(seen) + left - end) / end)
     return np.array(found)
 
@@ -203,10 +202,12 @@ def main() -> None:
     parser.add_argument("--curves", type=Path, metavar="FILE", help="read from here if it exists, else kept here")
     parser.add_argument("--choose", action="store_true", help="on other runs, what part of the losses is looked at")
     options = parser.parse_args()
+    which = (OTHER_SETS, OTHER_STEPS, OTHER_EPOCHS) if options.choose else (SETS, STEPS, EPOCHS)
     if options.curves and options.curves.exists():
         measured = read_json(options.curves)
+        if {run["set"] for run in measured} != set(which[0]):
+            parser.error(f"--curves {options.curves}: of other data sets than {', '.join(which[0])}; give another file")
     else:
-        which = (OTHER_SETS, OTHER_STEPS, OTHER_EPOCHS) if options.choose else (SETS, STEPS, EPOCHS)
         measured = list(curves(*which))
     if options.curves and not options.curves.exists():
         write_json(options.curves, measured)

@@ -123,7 +123,7 @@ threads that share the array contend for them.
 """
 
 internal: Any = partial(kernel, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator of a kernel that only other kernels call: a quarter of the time to compile is for the way in.
+"""Decorator of a kernel that only other kernels call: part of the time to compile is for the way in from Python.
 
 Called from Python it would crash the process: a test calls it from a kernel of its own.
 """

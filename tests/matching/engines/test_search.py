@@ -1,5 +1,7 @@
 """Engine `search`: never better than brute force, nearly always as good, its proofs true, its plans the round's own."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -140,11 +142,12 @@ def test_one_cluster_single_precision_and_what_it_refuses():
         solve(MatchingProblem(ones, ones, 0.5, capacities=[Capacity("n", 1, 20)]), "search")
 
 
-@pytest.mark.parametrize("price", [None, 2.0])
-def test_a_single_round_does_not_wait_for_a_kernel_and_has_the_same_plan(price, monkeypatch):
+@pytest.mark.parametrize("size", [(1, 1), (1, 4), (3, 1), (4, 8)])
+@pytest.mark.parametrize("price", [None, 0.0, 2.0])
+def test_a_single_round_does_not_wait_for_a_kernel_and_has_the_same_plan(size, price, monkeypatch):
     asked = []
-    for seed in range(10):
-        problem = rounds(4, 8, 1, seed, masked=seed % 2 == 1, parallel=False, ties=False)
+    for seed, (masked, parallel, ties) in enumerate(product([False, True], repeat=3)):
+        problem = rounds(*size, 1, seed, masked=masked, parallel=parallel, ties=ties)
         compiled = solve(problem, "search", price=price)
         with monkeypatch.context() as first:
             first.setattr(compiling, "is_ready", lambda name: False)

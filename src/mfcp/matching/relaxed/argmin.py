@@ -10,7 +10,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from mfcp import compiling
 from mfcp.errors import InfeasibleError, SettingsError, SolverError
 from mfcp.matching.kernels.tuning import REFINEMENTS
 from mfcp.matching.relaxed.dual_newton import solve_rounds
@@ -159,8 +158,10 @@ def use_compiled(problem: RelaxedProblem, backend: Backend) -> bool:
 def soonest(rounds: int) -> Backend:
     """The backend that solves so many rounds first: for a single one Torch's, until its kernel has been compiled.
 
-    That takes some ten seconds, and Torch ten milliseconds. They agree to more digits than a plan depends on.
+    That takes seconds, and Torch milliseconds. They agree to more digits than a plan depends on.
     """
+    from mfcp import compiling
+
     if rounds > 1 or compiling.is_ready(compiling.PRICES):
         return "auto"
     compiling.prepare_ahead([compiling.PRICES])

@@ -54,9 +54,12 @@ def remaining_epochs(losses: Floats, threshold: float, limit: int, form: Form = 
     losses = np.asarray(losses, float)
     if len(losses) < 3 or not (np.isfinite(losses) & (losses > 0)).all():
         raise DataError(f"loss curve: {len(losses)} losses; expected three or more, all positive and finite")
-    done = len(losses)
-    curve = fit_power(losses) if form == "power" else fit_inverse(losses)
-    return epochs_until(continued(losses, curve, limit), done, threshold)
+    return epochs_left(losses, FITS[form](losses), threshold, limit)
+
+
+def epochs_left(losses: Floats, curve: Curve, threshold: float, limit: int) -> int:
+    """How many epochs after the losses so far a run has converged that goes on along a curve, at most to the limit."""
+    return epochs_until(continued(losses, curve, limit), len(losses), threshold)
 
 
 def continued(losses: Floats, curve: Curve, limit: int) -> Floats:
@@ -114,3 +117,7 @@ def fit_power(losses: Floats, old: float = _OLD) -> Curve:
             best, found = float(error), (a, c, power, shift)
     a, c, power, shift = found
     return lambda k: a * (1 + k / shift) ** -power + c
+
+
+FITS: dict[Form, Callable[[Floats], Curve]] = {"power": fit_power, "inverse": fit_inverse}
+"""Form → what fits a curve of it to losses."""
