@@ -16,6 +16,7 @@ losses the curve `power` should not look at: nothing of the runs above is in it.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ import torch
 from torch import nn
 
 from mfcp.border.json_text import read_json
+from mfcp.errors import guarded
 from mfcp.files import write_json
 from mfcp.progress import progress
 from mfcp.simulator.qore.forecasting import LossForecaster
@@ -218,4 +220,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main))

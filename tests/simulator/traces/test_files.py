@@ -46,3 +46,13 @@ def test_columns_that_are_needed_are_named_all_at_once(tmp_path):
     assert list(read_table(path, ("batch", "device"))) == ["device", "batch"]
     with pytest.raises(DataError, match=r"cases\.csv: no column latency_s, model; there are device, batch"):
         read_table(path, ("latency_s", "device", "model"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"), [([5.0, -1.0], "n is -1.0,"), ([5, -1], "n is -1,"), (["5", "x" * 200], "…")]
+)
+def test_a_wrong_cell_is_told_as_people_write_it(tmp_path, cells, told):
+    with pytest.raises(DataError, match=rf"row 2: .*{told}") as caught:
+        numbers(tmp_path / "a.parquet", pd.DataFrame({"n": cells}), "n")
+    assert "np." not in str(caught.value)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 200

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mfcp.arrays import Floats
 from mfcp.border.archives import read_packed
-from mfcp.errors import DataError
+from mfcp.errors import DataError, quoted
 
 PAI = {
     "pai_task_table": "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type",
@@ -44,8 +44,9 @@ def numbers(
     values: Floats = pd.to_numeric(frame[column], errors="coerce").to_numpy(float, na_value=np.nan)
     good = (values >= least) & (values < below) & ((values == np.round(values)) | (not whole))
     for row in np.flatnonzero(~good)[:1]:
+        (value,) = frame[column].iloc[[row]].tolist()  # of Python's types, which people read
         raise DataError(
-            f"{path}: row {row + 1}: {column} is {frame[column].iloc[row]!r}, expected a {'whole ' * whole}number of "
+            f"{path}: row {row + 1}: {column} is {quoted(value)}, expected a {'whole ' * whole}number of "
             f"{least:g} or more" + (f" and below {below:.10g}" if below < np.inf else "")
         )
     return values
