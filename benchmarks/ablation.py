@@ -25,40 +25,37 @@ from mfcp.arrays import Floats, Ints
 from mfcp.border.json_text import read_json
 from mfcp.files import write_json
 from mfcp.progress import progress
+from mfcp.simulator.clocks.hosted import run_hosted
+from mfcp.simulator.clocks.hosted_parts import SERVER, HostedParts
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.course import Course
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.policies.hosting import Hosting
+from mfcp.simulator.policies.on_hosts.qore_dl import QoreDl
+from mfcp.simulator.policies.on_hosts.sizing_all import HostedElasticFlow, HostedOptimus, HostedSlaq
 from mfcp.simulator.qore.adjuster import Times
-from mfcp.simulator.qore.rivals import elastic_flow, optimus, slaq
-from mfcp.simulator.qore.running import HostedJobs, HostedTerms, Predicted, Sizes, run_on_hosts
 from mfcp.tasks.timing.allocated import AllocatedTimes, Allocations
 
 DOCS = Path(__file__).parents[1] / "docs"
 NUMBERS, PAGE = DOCS / "simulator/ablation.json", DOCS / "qore-ablation.md"
 SEEDS, LOADS, JOBS, DRAWS = 12, (1.0, 2.0, 3.0), 150, 4000
-HOSTS = np.tile([16.0, 32.0], (12, 1))  # cores and GiB
+HOSTS = np.tile([0.0, 16.0, 32.0], (12, 1))  # accelerators, cores and GiB
 HOURS = 1.5  # median time of one worker, log-normal with deviation 0.8
-SMART: dict[str, Any] = {"sized": True, "spread": "least loaded"}
 METRICS = {"deadlines_met": "deadlines met", "work_met": "by work", "useful": "useful", "mean_jct_s": "mean JCT [s]"}
 
 
-@dataclass(frozen=True)
-class System:
-    """What is compared: terms, and who sizes all jobs at once if somebody does."""
-
-    terms: HostedTerms
-    sizes: Sizes | None = None
-
-
-SYSTEMS = {
-    "nothing": System(HostedTerms()),
-    "configurator": System(HostedTerms(sized=True)),
-    "+ scheduler": System(HostedTerms(**SMART, order="qore")),
-    "+ adjuster": System(HostedTerms(**SMART, order="qore", adjusts=True)),
-    "+ genetic adjuster": System(HostedTerms(**SMART, order="qore", adjusts=True, search="genetic")),
-    "EDF": System(HostedTerms(**SMART, order="edf")),
-    "EDF + adjuster": System(HostedTerms(**SMART, order="edf", adjusts=True)),
-    "SRSF": System(HostedTerms(**SMART, order="srsf")),
-    "ElasticFlow": System(HostedTerms(**SMART), elastic_flow),
-    "Optimus": System(HostedTerms(**SMART), optimus),
-    "SLAQ": System(HostedTerms(**SMART), slaq),
+SYSTEMS: dict[str, Hosting] = {
+    "nothing": QoreDl(servers=True, spread="first", order="fifo", sized=False, generous=1.3, adjusts=False),
+    "configurator": QoreDl(servers=True, spread="first", order="fifo", adjusts=False),
+    "+ scheduler": QoreDl(servers=True, adjusts=False),
+    "+ adjuster": QoreDl(servers=True),
+    "+ genetic adjuster": QoreDl(servers=True, search="genetic"),
+    "EDF": QoreDl(servers=True, order="edf", adjusts=False),
+    "EDF + adjuster": QoreDl(servers=True, order="edf"),
+    "SRSF": QoreDl(servers=True, order="srsf", adjusts=False),
+    "ElasticFlow": HostedElasticFlow(servers=True),
+    "Optimus": HostedOptimus(servers=True),
+    "SLAQ": HostedSlaq(servers=True),
 }
 STAGES = (
     ("configurator", "nothing"), ("+ scheduler", "configurator"), ("+ adjuster", "+ scheduler"),
@@ -91,19 +88,28 @@ def times(model: AllocatedTimes, work: Floats, peak: Floats) -> Times:
     """Seconds of iterations of jobs by what a worker is given, whose peak needs are known."""
 
     def of(rows: Ints, sizes: Floats) -> Floats:
-        share = (sizes / peak[rows][:, None]).reshape(-1, 2)
+        share = (sizes[..., 1:] / peak[rows, None, 1:]).reshape(-1, 2)
         asked = Allocations(np.repeat(work[rows], sizes.shape[1], axis=0), share)
         return model.predict(asked).reshape(sizes.shape[:2])
 
     return of
 
 
-def draw(data: Path, seed: int, load: float) -> tuple[HostedJobs, Predicted]:
+@dataclass(frozen=True)
+class Draw:
+    """Jobs as they are, with what is believed of their (n,) seconds, and what they need of the hosts."""
+
+    jobs: Jobs
+    expected: Floats
+    parts: HostedParts
+
+
+def draw(data: Path, seed: int, load: float) -> Draw:
     """Jobs whose work takes all hosts so much of the time in which they come."""
     figures, true, predicted = learned(data)
     rng = np.random.default_rng(seed)
     work = figures[rng.integers(len(figures), size=JOBS)]
-    peak = np.stack([rng.uniform(1.0, 4.0, JOBS), rng.uniform(1.0, 6.0, JOBS)], axis=1)
+    peak = np.stack([np.zeros(JOBS), rng.uniform(1.0, 4.0, JOBS), rng.uniform(1.0, 6.0, JOBS)], axis=1)
     rows = np.arange(JOBS)
     full = times(true, work, peak)(rows, peak[:, None])[:, 0]
     alone = 3600 * HOURS * np.exp(rng.normal(0, 0.8, JOBS))
@@ -112,24 +118,32 @@ def draw(data: Path, seed: int, load: float) -> tuple[HostedJobs, Predicted]:
     deadline = full * limit * rng.uniform(0.66, 2.44, JOBS) + 750.0
     spread = ERROR * np.sqrt(np.pi / 2)
     guessed = np.clip(needed * np.exp(rng.normal(0, spread, JOBS)), 1.0, limit)
-    # One server for two workers, which needs half of what they do.
-    share = (1.25 * peak / HOSTS.sum(axis=0)).max(axis=1)
+    # One server for two workers.
+    share = ((1 + SERVER / 2) * peak[:, 1:] / HOSTS[:, 1:].sum(axis=0)).max(axis=1)
     span = float((needed * full * share).sum()) / load
     submit = np.sort(rng.uniform(0, span, JOBS))
-    jobs = HostedJobs(
-        submit, deadline, limit, needed, rng.integers(1, 5, JOBS), peak, 0.5 * peak, times(true, work, peak)
-    )
-    return jobs, Predicted(times(predicted, work, peak), guessed)
+    asked = rng.integers(1, 5, JOBS)
+    step = full / asked
+    jobs = Jobs(rows.astype(str), submit, asked, needed, step, deadline=submit + deadline)
+    seconds = times(true, work, peak), times(predicted, work, peak)
+    return Draw(jobs, guessed * step, HostedParts(HOSTS, peak, SERVER * peak, *seconds, limit))
 
 
 def one(data: Path, what: tuple[float, int]) -> dict[str, dict[str, float]]:
     """The metrics of every system on the same jobs."""
     load, seed = what
-    jobs, believed = draw(data, seed, load)
-    return {
-        name: run_on_hosts(jobs, believed, HOSTS, system.terms, system.sizes, seed).metrics()
-        for name, system in SYSTEMS.items()
-    }
+    drawn, found = draw(data, seed, load), {}
+    jobs, cluster = drawn.jobs, Cluster(np.ones(len(HOSTS), np.int64), np.zeros(len(HOSTS), np.int64))
+    for name, policy in SYSTEMS.items():
+        course = Course(jobs, cluster, drawn.expected, np.empty((JOBS, 0)))
+        outcome = run_hosted(course, policy, drawn.parts, seed)
+        met = outcome.finished <= jobs.deadline
+        found[name] = {
+            "deadlines_met": float(met.mean()), "work_met": float(np.average(met, weights=jobs.service)),
+            "useful": float(np.average(met, weights=outcome.taken)), "mean_jct_s": float(outcome.jct.mean()),
+            "changes": float(outcome.work["changes"]),
+        }  # fmt: skip
+    return found
 
 
 def measure(data: Path, workers: int) -> dict[str, Any]:
@@ -170,8 +184,9 @@ public data tells how well they can be predicted.
 loaded hosts (Eqs. 1, 16, 17); *adjuster* changes running jobs every two minutes (Eqs. 11 to 15), each change at the
 cost of 10 s. Without them jobs start in the order of submission on the first hosts with room. The others have the
 configurator's predictions and the least loaded hosts; EDF and SRSF its sizes too, and with `+ adjuster` all that
-Qore-DL has but its order; ElasticFlow, Optimus and SLAQ size all jobs anew at every event, of at most five workers.
-These give every worker its peak needs; only the adjuster may give more or less.
+Qore-DL has but its order; ElasticFlow, Optimus and SLAQ size all jobs anew at every event and tick, of at most five
+workers, and pay as much for a change. A worker gets its peak needs; a job that finds no room for want of CPU comes
+again with .85 of it, theirs too; the adjuster may give more or less.
 
 The load is the work of all jobs over what the hosts can do while jobs come; above 1 a queue grows and is worked off.
 *By work* weighs jobs by their work; *useful* is the part of what was held that jobs on time held. Means over draws.

@@ -137,7 +137,9 @@ HELD: dict[str, str] = {
     **dict.fromkeys(("goodput", "slaq"), "all sizes of small cases"),
     "themis_auction": "all allotments of small cases",
     "smd": "all choices of small cases",
-    **dict.fromkeys(("qore", "hare", "optimus", "powerflow"), _HAND),
+    **dict.fromkeys(("qore", "hare", "optimus", "powerflow", "slaq_on_hosts", "elastic_flow_on_hosts"), _HAND),
+    "qore_dl": f"{_HAND}; a loop over all sizes of a change",
+    "optimus_on_hosts": "all sizes of small cases",
 }
 """Policy → what its tests and the conformance benchmark hold it to."""
 

@@ -20,6 +20,7 @@ from mfcp.simulator.placement.machines import Placement
 from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.policies.colocating import Colocating
 from mfcp.simulator.policies.deciding import Deciding
+from mfcp.simulator.policies.hosting import Hosting
 from mfcp.simulator.simulation import import_policies, simulate
 
 import_policies()
@@ -65,14 +66,14 @@ def check(outcome: Outcome, policy: str, shares: bool) -> None:
     assert len(why["never_ends"]) == 0, f"{policy}: jobs {why['never_ends']} never end"
     done = ~np.isnan(outcome.finished)
     assert done.sum() + len(why["declined"]) + len(why["given_up"]) == len(jobs.id)
-    if not issubclass(Policy.members[policy], Deciding):
+    if not issubclass(Policy.members[policy], (Deciding, Hosting)):  # whose jobs change their size
         assert (outcome.executed[done] >= jobs.duration[done] * (1 - 1e-9)).all(), f"{policy}: jobs end early"
     counts = outcome.log["event"].value_counts()
     ends = counts["finished"] + counts["failed"] + counts["stopped"] + counts["given_up"]
     assert counts["started"] == ends, f"{policy}: {counts['started']} starts, {ends} ends"
     held = stretches(outcome.log)
     node = held["node"].to_numpy()
-    kind = cluster.type[node] if Policy.members[policy].clock in ("events", "colocations") else node
+    kind = cluster.type[node] if Policy.members[policy].clock in ("events", "colocations", "hosts") else node
     gpus = held["gpus"].to_numpy() * (jobs.milli[held["job"]] / 1000 if shares else 1.0)
     moments = np.unique(held["start_s"])
     runs = (held["start_s"].to_numpy() <= moments[:, None] + 1e-9) & (

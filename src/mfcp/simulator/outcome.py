@@ -32,6 +32,7 @@ class Outcome:
         joules: (n,) energy, where configurations have watts.
         in_use: (r, 2) seconds, and accelerators that some job has from then on; where jobs share them, the record does
             not tell. Empty elsewhere.
+        taken: (n,) seconds × the weighted part of all hosts' resources that a job had, on a clock of hosts; else empty.
     """
 
     jobs: Jobs
@@ -46,6 +47,7 @@ class Outcome:
     work: dict[str, int]
     joules: Floats = field(default_factory=lambda: np.empty(0))
     in_use: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    taken: Floats = field(default_factory=lambda: np.empty(0))
 
     @cached_property
     def log(self) -> pd.DataFrame:

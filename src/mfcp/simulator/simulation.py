@@ -12,6 +12,8 @@ from mfcp.simulator.beliefs import Durations, TrueDurations
 from mfcp.simulator.clocks.colocations import run_colocations
 from mfcp.simulator.clocks.decisions import run_decisions
 from mfcp.simulator.clocks.events import FITS, run_events
+from mfcp.simulator.clocks.hosted import run_hosted
+from mfcp.simulator.clocks.hosted_parts import HostedParts
 from mfcp.simulator.clocks.packed_rounds import PackedRun
 from mfcp.simulator.clocks.rounds import RoundsRun
 from mfcp.simulator.clocks.shared import run_shared
@@ -26,9 +28,10 @@ from mfcp.simulator.placement.machines import Placement
 from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
 from mfcp.simulator.policies.colocating import Colocating
 from mfcp.simulator.policies.deciding import Deciding
+from mfcp.simulator.policies.hosting import Hosting
 from mfcp.simulator.semantics import PRESETS, EventTerms, RoundTerms, Semantics, SlotTerms
 
-_KINDS = ("ordering", "sharing", "planning", "scaling", "colocation")
+_KINDS = ("ordering", "sharing", "planning", "scaling", "colocation", "on_hosts")
 FAMILIES = tuple(f"mfcp.simulator.policies.{name}" for name in _KINDS)
 
 
@@ -91,15 +94,7 @@ def simulate(
     fails = draw_failures(jobs.id, jobs.success, retries, seed)
     view = View.of(jobs, cluster, expected)
     policy.check(view)
-    if batches is not None and policy.clock != "rounds":
-        raise SettingsError(f"batch sizes change in rounds only; '{policy.name}' runs on a clock of {policy.clock}")
-    if batches is not None and pairs is not None:
-        raise SettingsError("speeds of pairs are of jobs that keep their batch; give pairs or batches, not both")
-    if placement != "first" and policy.clock != "events":
-        raise SettingsError(
-            f"placement '{placement}' is for a clock of events; '{policy.name}' runs on a clock of {policy.clock}: "
-            "simulate it apart, without a placement"
-        )
+    _check_clock(policy, batches, pairs, placement)
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
     if isinstance(policy, Ordering) and isinstance(terms, EventTerms):
         if placement in FITS:
@@ -114,13 +109,31 @@ def simulate(
         return run_decisions(course, policy, terms, configurations or policy.ways(jobs, cluster, speeds))
     if isinstance(policy, Colocating) and isinstance(terms, EventTerms):
         return run_colocations(course, policy, terms, speeds[:, 0])
+    if isinstance(policy, Hosting) and terms == EventTerms():
+        ways = configurations or Configurations.elastic(jobs, cluster, speeds)
+        return run_hosted(course, policy, HostedParts.of(jobs, cluster, ways), seed)
     raise SettingsError(
         f"policy '{policy.name}' runs on a clock of {policy.clock}; choose semantics of {_names(policy)}"
     )
 
 
+def _check_clock(policy: Policy, batches: Batches | None, pairs: JobPairs | None, placement: str) -> None:
+    """What is given must be of use on the policy's clock."""
+    if batches is not None and policy.clock != "rounds":
+        raise SettingsError(f"batch sizes change in rounds only; '{policy.name}' runs on a clock of {policy.clock}")
+    if batches is not None and pairs is not None:
+        raise SettingsError("speeds of pairs are of jobs that keep their batch; give pairs or batches, not both")
+    if placement != "first" and policy.clock != "events":
+        raise SettingsError(
+            f"placement '{placement}' is for a clock of events; '{policy.name}' runs on a clock of {policy.clock}: "
+            "simulate it apart, without a placement"
+        )
+
+
 def _names(policy: Policy) -> str:
     """The presets of a policy's clock."""
+    if policy.clock == "hosts":
+        return DEFAULTS["hosts"]
     own = type(PRESETS[DEFAULTS[policy.clock]])
     return ", ".join(name for name, each in PRESETS.items() if type(each) is own)
 
@@ -132,7 +145,7 @@ def _placement(name: str) -> Placement:
     return Placement.build(name)
 
 
-DEFAULTS = {"events": "plain", "rounds": "gavel", "decisions": "slots", "colocations": "plain"}
+DEFAULTS = {"events": "plain", "rounds": "gavel", "decisions": "slots", "colocations": "plain", "hosts": "plain"}
 """Clock → its preset where none is asked for."""
 
 

@@ -1,5 +1,7 @@
 """The adjuster: against a loop over all sizes written apart, and what must hold of its changes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,21 +15,21 @@ def times(speed):
     """Seconds fall with CPU up to its peak, and rise where memory is short."""
 
     def of(rows, sizes):
-        return speed[rows, None] / np.minimum(sizes[..., 0], 1.2) * np.where(sizes[..., 1] < 1.1, 1.3, 1.0)
+        return speed[rows, None] / np.minimum(sizes[..., 1], 1.2) * np.where(sizes[..., 2] < 1.1, 1.3, 1.0)
 
     return of
 
 
 def drawn(seed, n=6):
     rng = np.random.default_rng(seed)
-    speed, given = rng.uniform(1, 20, n), rng.uniform([0.6, 1.05], [1.5, 1.8], (n, 2))
+    speed, given = rng.uniform(1, 20, n), rng.uniform([0.0, 0.6, 1.05], [0.0, 1.5, 1.8], (n, 3))
     seconds = times(speed)(np.arange(n), given[:, None])[:, 0]
     total, part = rng.uniform(50, 500, n), rng.uniform(0, 0.9, n)
     jobs = RunningJobs(
         seconds, total, total * part, total * (1 - part), rng.integers(1, 5, n), rng.uniform(0.01, 0.2, n)
     )
     available = jobs.remaining * seconds * rng.uniform(0.5, 3, n)
-    return Running(jobs, available, given, np.ones((n, 2))), speed
+    return Running(jobs, available, given, np.tile([0.0, 1.0, 1.0], (n, 1))), speed
 
 
 def execution(running, job, change, seconds):
@@ -50,8 +52,8 @@ def test_changes_are_legal_and_worth_something(seed, load, search):
         now = execution(running, each.job, each.workers, of(np.array([each.job]), each.given[None, None])[0, 0])
         assert jobs.workers[each.job] + each.workers >= 1
         if each.workers == 0:
-            assert (each.given >= FLOORS - 1e-12).all()
-            assert (each.given <= CEILINGS + 1e-12).all()
+            assert (each.given[1:] >= FLOORS[1:] - 1e-12).all()
+            assert (each.given[1:] <= CEILINGS[1:] + 1e-12).all()
         grows = late[each.job] or (not late.any() and load <= 0.35)
         assert now < before if grows else now <= running.available[each.job] * (1 + 1e-12)
     if not late.any() and 0.35 < load <= 0.7:
@@ -69,7 +71,7 @@ def test_a_late_job_gets_the_size_that_saves_most(seed):
         best = max(0.0, jobs.remaining[each.job] * jobs.seconds[each.job] - execution(running, each.job, 1, 0.0))
         for cpu in np.linspace(*GROW[0], 16):
             for memory in np.linspace(*GROW[1], 16):
-                size = np.clip(running.given[each.job] * [cpu, memory], FLOORS, CEILINGS)
+                size = np.clip(running.given[each.job] * [1.0, cpu, memory], FLOORS, CEILINGS) * [0, 1, 1]
                 seconds = of(np.array([each.job]), size[None, None])[0, 0]
                 best = max(best, jobs.remaining[each.job] * (jobs.seconds[each.job] - seconds))
         assert each.worth == pytest.approx(best)
@@ -77,13 +79,34 @@ def test_a_late_job_gets_the_size_that_saves_most(seed):
 
 def test_genes_alternate_bits_of_memory_and_cpu():
     running, _ = drawn(0, n=1)
-    running = Running(running.jobs, running.available, np.ones((1, 2)), np.ones((1, 2)))
+    running = Running(running.jobs, running.available, np.ones((1, 3)), np.ones((1, 3)))
     sizes = decode(running, np.array([0]), np.array([0, 255, 0b10101010, 0b01010101]), grows=True)[0]
     (cpu_low, cpu_high), (memory_low, memory_high) = GROW
     corners = [[cpu_low, memory_low], [cpu_high, memory_high], [cpu_low, memory_high], [cpu_high, memory_low]]
-    assert sizes == pytest.approx(np.maximum(corners, FLOORS))
+    assert sizes[:, 1:] == pytest.approx(np.maximum(corners, FLOORS[1:]))
+    assert (sizes[:, 0] == 1).all()
     smaller = decode(running, np.array([0]), np.array([0, 255]), grows=False)[0]
-    assert smaller[:, 0] == pytest.approx([max(SHRINK[0][0], FLOORS[0]), SHRINK[0][1]])
+    assert smaller[:, 1] == pytest.approx([max(SHRINK[0][0], FLOORS[1]), SHRINK[0][1]])
+
+
+def test_a_change_changes_something():
+    """Nobody is late under a heavy load: all shrink, but for jobs of one worker that use neither CPU nor memory."""
+    running, speed = drawn(3)
+    running = replace(running, available=np.full(6, 1e9), jobs=replace(running.jobs, workers=np.ones(6, int)))
+    assert len(adjust(running, 0.9, times(speed))) == 3
+    bare = replace(running, given=np.zeros((6, 3)), peak=np.zeros((6, 3)))
+    assert adjust(bare, 0.9, lambda rows, sizes: np.ones(sizes.shape[:2])) == []
+
+
+def test_workers_with_an_accelerator_become_fewer_and_never_slower():
+    running, speed = drawn(3)
+    running = replace(running, available=np.full(6, 1e9), jobs=replace(running.jobs, workers=np.array([1, 3] * 3)))
+    accelerator = np.array([1.0, 0.0, 0.0])
+    found = adjust(
+        replace(running, given=running.given + accelerator, peak=running.peak + accelerator), 0.9, times(speed)
+    )
+    assert [each.workers for each in found] == [-1] * len(found)
+    assert all(each.job % 2 for each in found)
 
 
 @given(st.integers(0, 1000))

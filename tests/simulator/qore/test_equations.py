@@ -20,7 +20,9 @@ from mfcp.simulator.qore.equations import (
     priority,
     requirement,
     sensitivity,
+    share,
     timeout_degree,
+    weights,
     worker_count,
 )
 
@@ -53,8 +55,20 @@ def test_the_clusters_load_lies_between_the_least_and_the_mean(values):
 
 
 def test_a_hosts_load_is_weighted():
-    """Eq. 17: .7 of the accelerator and .3 of the memory."""
-    assert host_load(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])) == pytest.approx([0.7, 0.3, 0.5])
+    """Eq. 17: .7 of the accelerators, or else of CPU, and .3 of the memory; what is unknown leaves it to the others."""
+    used = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.5]])
+    for capacity, own in (
+        ([8.0, 64.0, 256.0], [0.7, 0.0, 0.3]), ([0.0, 64.0, 256.0], [0.0, 0.7, 0.3]),
+        ([8.0, np.inf, np.inf], [1.0, 0.0, 0.0]), ([0.0, 64.0, np.inf], [0.0, 1.0, 0.0]),
+    ):  # fmt: skip
+        weight = weights(np.array(capacity))
+        assert weight == pytest.approx(own)
+        assert host_load(used, weight) == pytest.approx([*own, 0.5])
+
+
+def test_a_share_of_what_is_not_there_or_not_known_is_nothing():
+    needs = np.array([[1.0, 2.0, 3.0]])
+    assert share(needs, np.array([4.0, 0.0, np.inf])).tolist() == [[0.25, 0, 0]]
 
 
 @given(st.floats(1, 1e5), st.floats(1e-3, 100), seconds_left, st.floats(0, 1))
@@ -73,8 +87,9 @@ def test_as_many_workers_as_meet_the_deadline_within_what_the_load_allows(iterat
 
 def test_requirements_are_parts_of_the_cluster():
     """Eqs. 6 and 7: two workers of a tenth of all CPU and a twentieth of all memory, one server of half of that."""
-    capacity = np.array([100.0, 1000.0])
-    need = requirement(np.array([2]), np.array([1]), np.array([[10.0, 50.0]]), np.array([[5.0, 25.0]]), capacity)
+    capacity = np.array([0.0, 100.0, 1000.0])
+    worker, server = np.array([[0.0, 10.0, 50.0]]), np.array([[0.0, 5.0, 25.0]])
+    need = requirement(np.array([2]), np.array([1]), worker, server, capacity)
     assert need == pytest.approx([2.5 * (0.7 * 0.1 + 0.3 * 0.05)])
     assert requirement(np.array([1]), np.array([0]), capacity[None], capacity[None], capacity) == pytest.approx([1.0])
 
@@ -117,6 +132,7 @@ def test_jobs_that_will_be_late_have_a_positive_degree(remaining, seconds, avail
     degree = timeout_degree(need, np.array([available]))[0]
     assert np.sign(degree) == np.sign(remaining * seconds - available)
     assert timeout_degree(need * 2, np.array([available]))[0] >= degree
+    assert timeout_degree(need, np.array([np.inf])) == -1
 
 
 def running(**changes):

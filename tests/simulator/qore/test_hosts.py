@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from mfcp.simulator.qore.hosts import Hosts
 
-ONE = np.array([1.0, 1.0])
+ONE = np.array([0.0, 1.0, 1.0])
 
 
 def hosts(*sizes):
-    return Hosts(np.array([[float(size), float(size)] for size in sizes]))
+    return Hosts(np.array([[0.0, float(size), float(size)] for size in sizes]))
 
 
 def test_parts_take_the_least_loaded_hosts_and_servers_come_first():
@@ -38,19 +38,21 @@ def test_parts_grow_where_they_are_or_not_at_all():
     cluster = hosts(4, 4)
     _, workers = cluster.place(0, 3, ONE, ONE, "first")
     assert not cluster.resize(workers, ONE, 1.5 * ONE)
-    assert cluster.used.tolist() == [[3, 3], [0, 0]]
+    assert cluster.used.tolist() == [[0, 3, 3], [0, 0, 0]]
     assert cluster.resize(workers, ONE, 1.25 * ONE)
-    assert cluster.used[0, 0] == 3.75
+    assert cluster.used[0, 1] == 3.75
 
 
 @settings(max_examples=50)
 @given(seed=st.integers(0, 10_000), spread=st.sampled_from(["least loaded", "first", "together"]))
 def test_capacity_holds_and_nothing_is_left_behind(seed, spread):
     rng = np.random.default_rng(seed)
-    cluster = Hosts(rng.uniform(2, 10, (rng.integers(1, 6), 2)))
+    cluster = Hosts(rng.uniform(2, 10, (rng.integers(1, 6), 3)) * np.where(rng.random(3) < 0.3, np.inf, 1.0))
     placed = []
     for _ in range(8):
-        counts, needs = (int(rng.integers(0, 3)), int(rng.integers(1, 5))), rng.uniform(0.3, 3, (2, 2))
+        counts, needs = (int(rng.integers(0, 3)), int(rng.integers(1, 5))), rng.uniform(0.3, 3, (2, 3))
+        room = cluster.room(needs)
+        assert room.tolist() == [cluster.host_for(need, spread) >= 0 for need in needs]
         on = cluster.place(*counts, *needs, spread)
         assert (cluster.used <= cluster.capacity * (1 + 1e-9)).all()
         assert len(on[0]) <= counts[0]

@@ -17,7 +17,7 @@ from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 
 Skip = Literal["any", "nobody", "backfill"]
-Clock = Literal["events", "rounds", "decisions", "colocations"]
+Clock = Literal["events", "rounds", "decisions", "colocations", "hosts"]
 Uses = tuple[Literal["expected", "deadline"], ...]
 
 

@@ -1,8 +1,8 @@
 """Qore-DL's adjuster: which running jobs change their size, and to what, by `mfcp.simulator.qore.equations`.
 
-A change is a worker more or less (horizontal), or other CPU and memory of every worker (vertical): 16 steps of each,
-between bounds that are *read* from the authors' scripts. The genes are few enough to look at all of them; the genetic
-search of the paper is the other option.
+A change is a worker more or less (horizontal), or other CPU and memory of every worker, whose accelerators stay
+(vertical): 16 steps of each, between bounds that are *read* from the authors' scripts. A worker with an accelerator
+never gets less. The genes are few enough to look at all of them; the genetic search of the paper is the other option.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ LEVELS = 16
 GROW = ((0.765, 1.36), (1.0, 1.4))
 SHRINK = ((0.5, 0.95), (0.725, 0.95))
 """Bounds of the factor on CPU and on memory; read."""
-FLOORS, CEILINGS = np.array([0.475, 1.03]), np.array([2.01, 2.35])
-"""Of CPU and memory over their predicted peaks; read."""
+FLOORS, CEILINGS = np.array([1.0, 0.475, 1.03]), np.array([1.0, 2.01, 2.35])
+"""Of accelerators, CPU and memory over their predicted peaks; read. Accelerators are whole, and stay."""
 POPULATION, GENERATIONS, CROSSOVER, MUTATION = 8, 4, 0.8, 0.003
 """Of the genetic search; read."""
 _HORIZONTAL = LEVELS * LEVELS  # the gene after all vertical ones
 
 Times = Callable[[Ints, Floats], Floats]
-"""(k,) rows of jobs and (k, g, 2) CPU and memory → (k, g) seconds of an iteration."""
+"""(k,) rows of jobs and (k, g, 3) accelerators, CPU and memory of a worker → (k, g) seconds of an iteration."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Running:
     Attributes:
         jobs: as the equations see them.
         available: (n,) seconds until their deadlines.
-        given, peak: (n, 2) CPU and memory of a worker, and its predicted peak needs.
+        given, peak: (n, 3) accelerators, CPU and memory of a worker, and its predicted peak needs.
     """
 
     jobs: RunningJobs
@@ -60,7 +60,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Change:
-    """A job's new size: one worker more (1) or less (-1), or CPU and memory of each worker."""
+    """A job's new size: one worker more (1) or less (-1), or what each worker is given (3,)."""
 
     job: int
     workers: int
@@ -100,6 +100,9 @@ def adjust(
             continue
         sizes = decode(running, rows, np.arange(_HORIZONTAL), grows=larger)
         worth = _worth(running, rows, which, timeout, times(rows, sizes), grows=larger)
+        worth[:, :-1][np.all(sizes == running.given[rows, None], axis=2)] = -np.inf  # it is of this size
+        if not larger:  # an accelerator would wait for CPU, and nobody else gets it
+            worth[running.given[rows, 0] > 0, :-1] = -np.inf
         for job, own, size in zip(rows, worth, sizes, strict=True):
             gene = int(own.argmax()) if search == "exhaustive" else evolve(own, rng or np.random.default_rng(0))
             if own[gene] > -np.inf:
@@ -110,15 +113,14 @@ def adjust(
 
 
 def decode(running: Running, rows: Ints, genes: Ints, *, grows: bool) -> Floats:
-    """(k, g, 2) CPU and memory of a worker under vertical genes (g,), within floors and ceilings of its peak needs."""
+    """(k, g, 3) what a worker is given under vertical genes (g,), within floors and ceilings of its peak needs."""
     memory, cpu = np.zeros(len(genes), np.int64), np.zeros(len(genes), np.int64)
     for bit in range(4):
         memory += ((genes >> (7 - 2 * bit)) & 1) << (3 - bit)
         cpu += ((genes >> (6 - 2 * bit)) & 1) << (3 - bit)
-    factors = np.stack(
-        [low + (high - low) * level / (LEVELS - 1)
-         for (low, high), level in zip(GROW if grows else SHRINK, (cpu, memory), strict=True)], axis=-1,
-    )  # fmt: skip
+    bounds = zip(GROW if grows else SHRINK, (cpu, memory), strict=True)
+    steps = [low + (high - low) * level / (LEVELS - 1) for (low, high), level in bounds]
+    factors = np.stack([np.ones(len(genes)), *steps], axis=-1)
     given = running.given[rows, None] * factors
     result: Floats = np.clip(given, FLOORS * running.peak[rows, None], CEILINGS * running.peak[rows, None])
     return result

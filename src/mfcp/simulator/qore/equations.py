@@ -2,7 +2,7 @@
 
 Its documents print Eq. 15 and say what the others are for. A mark tells what each form here rests on: *printed*;
 *read*, from the authors' scripts, whose versions differ; *ours*, where only a property is known. Numbers are theirs
-unless it says otherwise. Resources are in the order of `WEIGHTS`: CPU or GPU, then memory.
+unless it says otherwise. Resources are accelerators, CPU and memory, in this order.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
 
-WEIGHTS = np.array([0.7, 0.3])
-"""Of CPU or GPU, and of memory, in every weighted sum; printed."""
+COMPUTE, MEMORY = 0.7, 0.3
+"""Weights of CPU or GPU, and of memory, in every weighted sum; printed."""
 Thresholds = tuple[float, float, float]
 THRESHOLDS: Thresholds = (0.35, 0.55, 0.70)
 """Of the cluster's load: light up to the first, grow freely up to the second, shrink from the third; printed."""
@@ -29,9 +29,27 @@ _NEVER, _SOON_S, _OVERDUE = 1e-9, 1e-3, 1e15
 Case = Literal["grow late", "grow late, shrink early", "grow", "shrink", "nothing"]
 
 
-def host_load(used: Floats) -> Floats:
-    """Eq. 17, read: (L,) weighted sum of the used parts (L, 2) of a host's resources."""
-    load: Floats = used @ WEIGHTS
+def weights(capacity: Floats) -> Floats:
+    """(3,) of each resource in weighted sums, from what the cluster has of it (3,): 0 for none, infinite for unknown.
+
+    What computes is the accelerators where there are some; then CPU only limits who fits where. Weights sum to 1: a
+    resource that is not there or not known leaves its own to the other.
+    """
+    there = (capacity > 0) & np.isfinite(capacity)
+    compute = np.array([COMPUTE, 0.0]) if there[0] else np.array([0.0, COMPUTE])
+    own = np.append(compute, MEMORY) * there
+    return np.asarray(own / max(own.sum(), _NEVER))
+
+
+def share(need: Floats, capacity: Floats) -> Floats:
+    """What needs (…, 3) are of a capacity that broadcasts to them; 0 of what is not there or not known."""
+    there = (capacity > 0) & np.isfinite(capacity)
+    return np.asarray(np.where(there, need, 0.0) / np.where(there, capacity, 1.0))
+
+
+def host_load(used: Floats, weight: Floats) -> Floats:
+    """Eq. 17, read: (L,) sum of the used parts (L, 3) of a host's resources, weighted by `weights` (3,)."""
+    load: Floats = used @ weight
     return load
 
 
@@ -57,7 +75,9 @@ def cluster_load(load: Floats) -> float:
     return float(placement_probability(load) @ load)
 
 
-def worker_count(iterations: Floats, seconds: Floats, available: Floats, load: float) -> tuple[Ints, Ints]:
+def worker_count(
+    iterations: Floats, seconds: Floats, available: Floats, load: float, most: tuple[int, int, int] = WORKERS
+) -> tuple[Ints, Ints]:
     """Eq. 5, read: (n,) workers, and (n,) parameter servers beside them.
 
     Args:
@@ -65,10 +85,11 @@ def worker_count(iterations: Floats, seconds: Floats, available: Floats, load: f
         seconds: (n,) of an iteration.
         available: (n,) seconds until the deadline.
         load: of the cluster.
+        most: workers at loads below 0.4, below 0.7, and above.
     """
     step = int(np.searchsorted(STEPS, load, side="right"))
     wanted = np.where(available > 0, iterations * seconds / np.maximum(available, _SOON_S), np.inf)
-    workers = np.clip(np.ceil(wanted), 1, WORKERS[step]).astype(np.int64)
+    workers = np.clip(np.ceil(wanted), 1, most[step]).astype(np.int64)
     return workers, np.ceil(workers / PER_SERVER[step]).astype(np.int64)
 
 
@@ -77,10 +98,11 @@ def requirement(workers: Ints, servers: Ints, by_worker: Floats, by_server: Floa
 
     Args:
         workers, servers: (n,) how many.
-        by_worker, by_server: (n, 2) peak needs of one.
-        capacity: (2,) of the cluster.
+        by_worker, by_server: (n, 3) peak needs of one.
+        capacity: (3,) of the cluster.
     """
-    one_worker, one_server = by_worker / capacity @ WEIGHTS, by_server / capacity @ WEIGHTS
+    weight = weights(capacity)
+    one_worker, one_server = share(by_worker, capacity) @ weight, share(by_server, capacity) @ weight
     result: Floats = workers * one_worker + servers * one_server
     return result
 
@@ -118,9 +140,12 @@ def execution_time(remaining: Floats, seconds: Floats) -> Floats:
 
 
 def timeout_degree(execution: Floats, available: Floats) -> Floats:
-    """Eq. 12, its sign printed, the difference read, its scale ours: (n,) above 0 for jobs that will be late."""
-    result: Floats = (execution - available) / np.maximum(available, 1.0)
-    return result
+    """Eq. 12, its sign printed, the difference read, its scale ours: (n,) above 0 for jobs that will be late.
+
+    A job without a deadline, whose available time is infinite, has -1: the limit of ever later deadlines.
+    """
+    some = np.where(np.isfinite(available), available, 0.0)
+    return np.where(np.isfinite(available), (execution - some) / np.maximum(some, 1.0), -1.0)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Hosts with two resources, CPU (or accelerators) and memory, and where the parts of a job go: Qore-DL's Algorithm 1.
+"""Hosts with accelerators, CPU and memory, and where the parts of a job go: Qore-DL's Algorithm 1.
 
 The algorithm's text is not in the documents that we hold. Known is that the least loaded hosts take parts first and
 parameter servers come before workers, that of a job which does not fit whole as many parts run as fit, one server and
@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.simulator.qore.equations import cluster_load, host_load
+from mfcp.simulator.qore.equations import cluster_load, host_load, share, weights
 
 Spread = Literal["least loaded", "first", "together"]
 """Which host a part takes: the least loaded with room, the first with room, or that of the job's part before it."""
@@ -22,24 +22,33 @@ class Hosts:
     """L hosts.
 
     Attributes:
-        capacity, used: (L, 2) CPU and memory.
+        capacity, used: (L, 3) accelerators, CPU and memory; a capacity is infinite where it is not known.
+        weight: (3,) of each in a load.
     """
 
     def __init__(self, capacity: Floats) -> None:
         self.capacity, self.used = capacity, np.zeros_like(capacity)
+        self.weight = weights(capacity.sum(axis=0))
 
     @property
     def load(self) -> Floats:
         """(L,) Eq. 17."""
-        return host_load(self.used / self.capacity)
+        return host_load(share(self.used, self.capacity), self.weight)
 
     @property
     def cluster_load(self) -> float:
         """Eq. 1."""
         return cluster_load(self.load)
 
+    def room(self, needs: Floats) -> Bools:
+        """(k,) whether any host has room for a part that needs (k, 3)."""
+        free = self.capacity * (1 + 1e-12) - self.used
+        kinds, of = np.unique(needs, axis=0, return_inverse=True)
+        fits: Bools = np.array([bool(np.all(need <= free, axis=1).any()) for need in kinds], bool)[of.ravel()]
+        return fits
+
     def host_for(self, need: Floats, spread: Spread, before: int = -1) -> int:
-        """The host that takes a part which needs (2,), or -1; `before` has the part of the same job before it."""
+        """The host that takes a part which needs (3,), or -1; `before` has the part of the same job before it."""
         fits: Bools = np.all(self.used + need <= self.capacity * (1 + 1e-12), axis=1)
         if not fits.any():
             return -1
@@ -54,7 +63,7 @@ class Hosts:
 
         Args:
             servers, workers: how many it is to have; with servers, one is the least, of workers too.
-            server, worker: (2,) what one of them needs.
+            server, worker: (3,) what one of them needs.
             spread: which hosts they take.
 
         Returns:
@@ -77,9 +86,9 @@ class Hosts:
         return np.array(found[0], np.int64), np.array(found[1], np.int64)
 
     def free(self, hosts: Ints, need: Floats) -> None:
-        """Parts on these hosts, each of (2,), have gone."""
+        """Parts on these hosts, each of (3,), have gone."""
         np.subtract.at(self.used, hosts, need)
-        self.used[np.abs(self.used) < 1e-9 * self.capacity] = 0.0
+        self.used[np.abs(self.used) < 1e-9 * np.minimum(self.capacity, 1e6)] = 0.0
 
     def resize(self, hosts: Ints, old: Floats, new: Floats) -> bool:
         """Give parts other sizes where they are; False, and nothing changed, if they do not fit."""

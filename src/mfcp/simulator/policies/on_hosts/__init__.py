@@ -1,0 +1,1 @@
+"""Policies of workers and parameter servers on hosts."""

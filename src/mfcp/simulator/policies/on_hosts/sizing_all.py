@@ -1,0 +1,71 @@
+"""Who sizes all jobs on hosts at once, to compare Qore-DL with: each by its own rule, on the same predictions."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from mfcp.arrays import Floats, Ints
+from mfcp.simulator.policies.base import Uses
+from mfcp.simulator.policies.hosting import Resizing, SizeWish, everyone, more_workers, room_beside, saved
+
+
+class HostedOptimus(Resizing):
+    """A worker each, then one at a time to whom it saves most time over what it takes.
+
+    Peng et al., "Optimus", EuroSys 2018, Eq. 9.
+    """
+
+    name: ClassVar[str] = "optimus_on_hosts"
+
+    def sizes(self, wish: SizeWish) -> Ints:
+        """By the time that a worker saves."""
+        workers = everyone(wish, np.arange(len(wish.row)))
+        return more_workers(wish, workers, self.most, lambda w: saved(wish, w))
+
+
+class HostedSlaq(Resizing):
+    """A worker each, then one at a time to whose loss it lowers most in the next minutes, over what it takes.
+
+    Zhang et al., "SLAQ", SoCC 2017, §4; the normalised loss is an inverse curve that falls to a tenth by the believed
+    end.
+    """
+
+    name: ClassVar[str] = "slaq_on_hosts"
+    ahead_s: float = Field(600.0, gt=0, description="seconds in which it looks for quality")
+
+    def sizes(self, wish: SizeWish) -> Ints:
+        """By the fall of the loss."""
+        end = np.maximum(wish.done + wish.left, 1e-9)
+
+        def loss(workers: Ints) -> Floats:
+            after = np.minimum(wish.done + self.ahead_s * workers / wish.seconds, end)
+            return np.asarray(1.0 / (1.0 + 9.0 * after / end))
+
+        workers = everyone(wish, np.arange(len(wish.row)))
+        return more_workers(wish, workers, self.most, lambda w: loss(w) - loss(w + 1))
+
+
+class HostedElasticFlow(Resizing):
+    """By deadline, the least workers that meet it where they fit; what is left goes where it saves most time.
+
+    Gu et al., "ElasticFlow", ASPLOS 2023, §4: shares here are constant until the end, not filled slot by slot.
+    """
+
+    name: ClassVar[str] = "elastic_flow_on_hosts"
+    uses: ClassVar[Uses] = ("expected", "deadline")
+
+    def sizes(self, wish: SizeWish) -> Ints:
+        """By deadlines first."""
+        least = np.ceil(wish.left * wish.seconds / np.maximum(wish.available, 1e-3))
+        hopeful = (wish.available > 0) & np.isfinite(wish.available) & (least <= self.most)
+        workers = np.zeros(len(wish.row), np.int64)
+        free = room_beside(wish, workers)
+        for i in np.argsort(wish.available, kind="stable"):
+            if hopeful[i] and (least[i] * wish.need[i] <= free).all():
+                workers[i] = int(max(least[i], 1))
+                free -= workers[i] * wish.need[i]
+        shortest = np.argsort(wish.left * wish.seconds, kind="stable")
+        return more_workers(wish, everyone(wish, shortest, workers), self.most, lambda w: saved(wish, w))
