@@ -198,6 +198,8 @@ RATES: list[Case] = [
         "batches.csv",
         b"model,first_epoch,batch_size,samples_per_epoch,steps_per_s\nbert,0,16,640,2\nbert,3,32,640,1.5\n",
     ),
+    ("losses.csv", b"model,epoch,loss,threshold\nbert,1,0.9,0.02\nbert,2,0.5,0.02\nbert,3,0.4,0.02\nvgg,1,2,0.01\n"),
+    ("losses.csv", b"job,epoch,loss\nx,2,1e-3\nx,1,0.5\ny,1,3\n"),
     ("pairs.csv", b"model_a,model_b,type,speed_a,speed_b\nbert,bert,a,0.7,0.7\nbert,vgg,a,0.9,0.5\nvgg,bert,b,1,0\n"),
 ]
 
@@ -270,10 +272,12 @@ def _read_trace(path: Path) -> None:
 
 
 def _read_rates(path: Path) -> None:
+    from mfcp.simulator.beliefs import LossDurations
     from mfcp.simulator.cluster import Cluster
     from mfcp.simulator.jobs import Jobs
     from mfcp.simulator.policies.base import Policy
     from mfcp.simulator.simulation import import_policies, simulate
+    from mfcp.simulator.traces.loss_table import read_losses
     from mfcp.simulator.traces.rates import read_batches, read_configurations, read_pairs, read_speeds
 
     import_policies()
@@ -288,6 +292,8 @@ def _read_rates(path: Path) -> None:
         read_configurations(path, jobs, cluster).configurations(jobs)
     elif path.stem == "sizes":
         read_configurations(path, jobs, cluster).with_sizes([1, 2], cluster).configurations(jobs)
+    elif path.stem == "losses":
+        simulate(jobs, cluster, fair, belief=LossDurations(), losses=read_losses(path, jobs), last=-1)
     elif path.stem == "batches":
         simulate(jobs, cluster, fair, batches=read_batches(path, jobs), last=-1)
     else:

@@ -13,6 +13,7 @@ from mfcp.arrays import Floats
 from mfcp.errors import SettingsError
 from mfcp.registry import Registered
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.qore.loss_curves import Form
 
 
 class Durations(Registered):
@@ -59,6 +60,21 @@ class GivenDurations(Durations):
         if expected.shape != jobs.submit.shape or not (expected > 0).all():
             raise SettingsError(f"belief 'predicted': expected {len(jobs.id)} positive seconds, one for every job")
         return expected
+
+
+class LossDurations(Durations):
+    """Told from losses: all epochs that a job may take, and as it trains, those until its losses hardly decline."""
+
+    name: ClassVar[str] = "losses"
+    form: Form = Field("power", description="of the curve that is fitted: power, or inverse, that of Optimus and SLAQ")
+
+    def durations(self, jobs: Jobs, rng: np.random.Generator) -> Floats:
+        """Nothing, without losses.
+
+        Raises:
+            SettingsError: always; `mfcp.simulator.simulation.simulate` has the losses.
+        """
+        raise SettingsError("belief 'losses' is told from losses of training; give them (--losses FILE)")
 
 
 class NoisyDurations(Durations):

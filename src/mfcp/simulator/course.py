@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
@@ -12,6 +14,7 @@ from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.kernels.books import FAILED, FINISHED, GIVEN_UP, SUBMITTED
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.qore.training_losses import TrainingLosses
 
 IDLE = 1000  # turns in which no job runs, after which none ever will
 
@@ -23,6 +26,7 @@ class Course:
         jobs, cluster: what runs where.
         expected: (n,) seconds that jobs are believed to take; NaN where unknown.
         fails: (n, attempts) part of the iterations that is left when an attempt fails; negative where it succeeds.
+        losses: what beliefs are told from while jobs train, if they are; `expected` is of all epochs then.
 
     Attributes:
         more: (n,) iterations that the belief adds to the true ones; NaN where unknown.
@@ -34,9 +38,11 @@ class Course:
         log: what has happened; in_use: see `Outcome`, rows that a clock adds where jobs share accelerators.
     """
 
-    def __init__(self, jobs: Jobs, cluster: Cluster, expected: Floats, fails: Floats) -> None:
+    def __init__(
+        self, jobs: Jobs, cluster: Cluster, expected: Floats, fails: Floats, losses: TrainingLosses | None = None
+    ) -> None:
         n = len(jobs.id)
-        self.jobs, self.cluster = jobs, cluster
+        self.jobs, self.cluster, self.losses = jobs, cluster, losses
         self.more = (expected - jobs.duration) / jobs.step
         self.left, self.attempt = jobs.iterations.astype(float), np.zeros(n, np.int64)
         self._fails = np.column_stack([fails, np.full(n, -1.0)])
@@ -60,8 +66,27 @@ class Course:
 
     def believed_left(self, rows: Ints) -> Floats:
         """(k,) iterations; of a job that outlives the belief, a hundredth of the whole. NaN where unknown."""
+        if self.losses is not None:
+            return self.losses.left(rows, self.trained(rows)) * self.all_iterations(rows)
         left, total = self.left[rows] + self.more[rows], self.jobs.iterations[rows] + self.more[rows]
         return np.where(left <= 1e-9 * total, 0.01 * total, left)
+
+    def all_iterations(self, rows: Ints) -> Floats:
+        """(k,) that are believed to be needed when nothing is done."""
+        return np.asarray(self.jobs.iterations[rows] + self.more[rows])
+
+    def trained(self, rows: Ints) -> Floats:
+        """(k,) part of `all_iterations` that is done."""
+        return np.asarray((self.jobs.iterations[rows] - self.left[rows]) / self.all_iterations(rows))
+
+    @property
+    def falls(self) -> Callable[[Ints, Floats], Floats] | None:
+        """(k,) jobs, (k, C) iterations further → (k, C) falls of losses, see `TrainingLosses`; None without losses."""
+        if (losses := self.losses) is None:
+            return None
+        return lambda rows, further: losses.falls(
+            rows, self.trained(rows), further / self.all_iterations(rows)[:, None]
+        )
 
     def check_goes_on(self, runs: bool, policy: Policy) -> None:
         """Call once a turn, when the policy has said which jobs run: it must not let jobs wait for ever.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mfcp.arrays import Floats
 from mfcp.errors import DataError, SettingsError
 from mfcp.registry import import_members
 from mfcp.simulator.batches import Batches
-from mfcp.simulator.beliefs import Durations, TrueDurations
+from mfcp.simulator.beliefs import Durations, LossDurations, TrueDurations
 from mfcp.simulator.clocks.colocations import run_colocations
 from mfcp.simulator.clocks.decisions import run_decisions
 from mfcp.simulator.clocks.events import FITS, run_events
@@ -29,6 +31,7 @@ from mfcp.simulator.policies.base import Ordering, Policy, Shares, View
 from mfcp.simulator.policies.colocating import Colocating
 from mfcp.simulator.policies.deciding import Deciding
 from mfcp.simulator.policies.hosting import Hosting
+from mfcp.simulator.qore.training_losses import TrainingLosses
 from mfcp.simulator.semantics import PRESETS, EventTerms, RoundTerms, Semantics, SlotTerms
 
 _KINDS = ("ordering", "sharing", "planning", "scaling", "colocation", "on_hosts")
@@ -50,6 +53,7 @@ def simulate(
     semantics: Semantics | None = None,
     belief: Durations = TrueDurations(),  # noqa: B008 - frozen
     speed: Floats | None = None,
+    losses: TrainingLosses | None = None,
     configurations: Configurations | None = None,
     batches: Batches | None = None,
     pairs: JobPairs | None = None,
@@ -68,6 +72,7 @@ def simulate(
             policy needs.
         belief: what the policy knows of durations.
         speed: (n, K) of each job on each type of accelerator, 0 where it does not run; all 1 if None.
+        losses: of training. A job ends when its own have converged; its duration is of all epochs that it may take.
         configurations: how jobs can run, for policies that choose it; if None, what the policy assumes: the
             accelerators that a job asks for, and under elastic policies other numbers too, whose speed is that of
             theirs to the power 0.9.
@@ -90,17 +95,21 @@ def simulate(
     """
     speeds = np.ones((len(jobs.id), len(cluster.types))) if speed is None else speed
     _check_fits(jobs, cluster, speeds)
-    expected = belief.durations(jobs, np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0]))
-    fails = draw_failures(jobs.id, jobs.success, retries, seed)
-    view = View.of(jobs, cluster, expected)
-    policy.check(view)
     _check_clock(policy, batches, pairs, placement)
+    allowed, told = jobs, None
+    if losses is not None:
+        jobs, told = _until_converged(jobs, losses, policy, belief, batches)
+    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
+    expected = allowed.duration if told else belief.durations(jobs, rng)
+    fails = draw_failures(jobs.id, jobs.success, retries, seed)
+    view = View.of(allowed, cluster, expected, told)
+    policy.check(view)
     terms = semantics or PRESETS[DEFAULTS[policy.clock]]
     if isinstance(policy, Ordering) and isinstance(terms, EventTerms):
         if placement in FITS:
             return run_events(jobs, cluster, policy, terms, view, speeds, fails, placement)
         return run_shared(Course(jobs, cluster, expected, fails), policy, view, _placement(placement), speeds, seed)
-    course = Course(jobs, cluster, expected, fails)
+    course = Course(jobs, cluster, expected, fails, told)
     if isinstance(policy, Shares) and isinstance(terms, RoundTerms):
         if policy.packs and pairs is not None:
             return PackedRun(course, policy, terms, speeds, seed, pairs).until(last)
@@ -128,6 +137,22 @@ def _check_clock(policy: Policy, batches: Batches | None, pairs: JobPairs | None
             f"placement '{placement}' is for a clock of events; '{policy.name}' runs on a clock of {policy.clock}: "
             "simulate it apart, without a placement"
         )
+
+
+def _until_converged(
+    jobs: Jobs, losses: TrainingLosses, policy: Policy, belief: Durations, batches: Batches | None
+) -> tuple[Jobs, TrainingLosses | None]:
+    """Jobs as long as they train, and the losses if beliefs are told from them: that needs one who looks again."""
+    if batches is not None:
+        raise SettingsError("losses are of epochs of one batch size; give losses or batches, not both")
+    blind = isinstance(policy, Ordering) and not policy.asks and "expected" in policy.uses
+    if blind and isinstance(belief, LossDurations):
+        raise SettingsError(
+            f"belief 'losses' changes while jobs train, and '{policy.name}' does not look again; take a policy that "
+            "decides anew, such as optimus, slaq, mlfs or qore_dl, or another belief"
+        )
+    told = replace(losses, form=belief.form) if isinstance(belief, LossDurations) else None
+    return replace(jobs, iterations=jobs.iterations * losses.ends), told
 
 
 def _names(policy: Policy) -> str:

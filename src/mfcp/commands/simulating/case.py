@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mfcp.simulator.outcome import Outcome
     from mfcp.simulator.pairs import JobPairs
     from mfcp.simulator.policies.base import Policy
+    from mfcp.simulator.qore.training_losses import TrainingLosses
     from mfcp.simulator.semantics import Semantics
     from mfcp.simulator.traces.measured_ways import MeasuredWays
     from mfcp.simulator.traces.reading import Trace
@@ -35,7 +36,7 @@ class Case:
         trace, cluster: what runs where.
         ways: how jobs can run, if a table tells.
         semantics: a preset, or None for each policy's own.
-        belief, speed, batches, pairs, placement: as `mfcp.simulator.simulation.simulate`.
+        belief, speed, batches, pairs, losses, placement: as `mfcp.simulator.simulation.simulate`.
     """
 
     trace: Trace
@@ -46,6 +47,7 @@ class Case:
     ways: MeasuredWays | None
     batches: Batches | None
     pairs: JobPairs | None
+    losses: TrainingLosses | None
     placement: str
 
     @staticmethod
@@ -53,6 +55,7 @@ class Case:
         """Read everything that the options of `mfcp simulate` name."""
         from mfcp.simulator.cluster import Cluster
         from mfcp.simulator.semantics import preset
+        from mfcp.simulator.traces.loss_table import read_losses
         from mfcp.simulator.traces.nodes import read_nodes
         from mfcp.simulator.traces.rates import read_batches, read_configurations, read_pairs
         from mfcp.simulator.traces.reading import read_trace
@@ -70,8 +73,9 @@ class Case:
         ways = ways.with_sizes(sizes, cluster) if ways and sizes else ways
         batches = read_batches(options.batches, trace.jobs) if options.batches else None
         pairs = read_pairs(options.pairs, trace.jobs, cluster) if options.pairs else None
+        losses = read_losses(options.losses, trace.jobs) if options.losses else None
         belief, speed = _belief(options.belief, trace), _speeds(options.speeds, trace, cluster)
-        return Case(trace, cluster, semantics, belief, speed, ways, batches, pairs, options.placement)
+        return Case(trace, cluster, semantics, belief, speed, ways, batches, pairs, losses, options.placement)
 
     @cached_property
     def configurations(self) -> Configurations | None:
@@ -84,15 +88,18 @@ class Case:
 
         return simulate(
             self.trace.jobs, self.cluster, policy, semantics=self.semantics, belief=self.belief, speed=self.speed,
-            configurations=self.configurations, batches=self.batches, pairs=self.pairs, placement=self.placement,
-            seed=seed,
+            configurations=self.configurations, batches=self.batches, pairs=self.pairs, losses=self.losses,
+            placement=self.placement, seed=seed,
         )  # fmt: skip
 
     def at_load(self, load: float) -> Case:
-        """The same jobs, submitted so that they offer this load."""
+        """The same jobs, submitted so that they offer this load, until they have converged."""
         from mfcp.simulator.traces.description import at_load
 
-        return replace(self, trace=replace(self.trace, jobs=at_load(self.trace.jobs, self.cluster, load)))
+        jobs = self.trace.jobs
+        part = 1.0 if self.losses is None else self.losses.ends
+        scaled = at_load(replace(jobs, iterations=jobs.iterations * part), self.cluster, load)
+        return replace(self, trace=replace(self.trace, jobs=replace(scaled, iterations=jobs.iterations)))
 
 
 def _columns(text: str | None) -> dict[str, str]:

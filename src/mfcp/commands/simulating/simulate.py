@@ -52,7 +52,8 @@ def add_parser(commands: Any) -> None:
     simulate.add_argument("--columns", metavar="ROLE=NAME,…", help="columns of the trace, as submit=when,gpus=n")
     simulate.add_argument(
         "--belief", default="oracle", metavar="B",
-        help="of durations: oracle, error:mre=0.25, history, or what a release predicts: release:path=DIR;cluster=ID",
+        help="of durations: oracle, error:mre=0.25, history, losses, or what a release predicts: "
+        "release:path=DIR;cluster=ID",
     )  # fmt: skip
     _add_measured(simulate)
     simulate.add_argument(
@@ -95,6 +96,11 @@ def _add_measured(simulate: argparse.ArgumentParser) -> None:
         "--batches", type=Path, metavar="FILE",
         help="in rounds, batch sizes that jobs take while they train: table of job or model, first_epoch, batch_size, "
         "samples_per_epoch and steps_per_s",
+    )  # fmt: skip
+    simulate.add_argument(
+        "--losses", type=Path, metavar="FILE",
+        help="jobs end when their losses have converged: table of job or model, epoch and loss, for all epochs of the "
+        "trace's durations",
     )  # fmt: skip
     simulate.add_argument(
         "--pairs", type=Path, metavar="FILE",

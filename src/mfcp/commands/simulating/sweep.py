@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Run = tuple[str, float | None, int]  # policy, load, seed
-FILES = ("speeds", "configurations", "batches", "pairs")
+FILES = ("speeds", "configurations", "batches", "pairs", "losses")
 OPTIONS = ("cluster", "columns", "sizes", "belief", "semantics", "placement", "leave_out")
 
 
@@ -142,6 +142,9 @@ def _digest(options: argparse.Namespace, case: Case) -> str:
             whole.update(np.asarray(values).tobytes() if isinstance(values, np.ndarray) else str(values).encode())
     whole.update(case.belief.model_dump_json().encode() + case.belief.name.encode())
     whole.update(b"" if case.speed is None else case.speed.tobytes())
+    if case.losses is not None:
+        for values in (*case.losses.curves, case.losses.threshold, case.losses.of):
+            whole.update(f"{len(values)} ".encode() + values.tobytes())
     for name in filter(None, os.environ.get(EXTENSIONS, "").split(os.pathsep)):
         whole.update(Path(name).read_bytes())
     return whole.hexdigest()

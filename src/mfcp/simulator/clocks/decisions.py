@@ -119,7 +119,7 @@ class _Decisions:
         return Demand(
             course.now, active, jobs.submit[active], jobs.deadline[active], jobs.gpus[active],
             course.believed_left(active), course.executed[active], self.chosen[active], ways.rate[active], ways.gpus,
-            ways.type, ways.watts, course.cluster.by_type, course.cluster.size,
+            ways.type, ways.watts, course.cluster.by_type, course.cluster.size, course.falls,
         )  # fmt: skip
 
     def apply(self, rows: Ints, decision: Allotment) -> None:

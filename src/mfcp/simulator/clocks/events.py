@@ -87,7 +87,7 @@ def _by_key(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Bo
             books = longer_log(books)
             continue
         status = books.jobs["status"]
-        _ask(policy, values, books, np.flatnonzero((status == columns.WAITING) | (status == columns.RUNNING)))
+        _ask(policy, values, books, np.flatnonzero((status == columns.WAITING) | (status == columns.RUNNING)), view)
         queueing.reorder(books, terms)
     return books
 
@@ -99,15 +99,18 @@ def _ranked(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Bo
             books = longer_log(books)
             continue
         listed = books.lists[columns.SOME, : books.counts[columns.LISTED]]
-        _ask(policy, values, books, listed[books.jobs["status"][listed] != columns.DONE].astype(np.int64))
+        _ask(policy, values, books, listed[books.jobs["status"][listed] != columns.DONE].astype(np.int64), view)
         ranking.decide(books, terms)
     return books
 
 
-def _ask(policy: Ordering, values: Callable[[Instant], Floats], books: Books, active: Ints) -> None:
+def _ask(policy: Ordering, values: Callable[[Instant], Floats], books: Books, active: Ints, view: View) -> None:
     """Have the policy give values to the jobs that wait or run."""
     rows, now, left = books.jobs[active], float(books.clock[0]), np.empty(len(active))
     believed_of(books, active, left)
+    if view.losses is not None:
+        whole = view.expected[active]
+        left = view.losses.left(active, 1 - left / whole) * whole
     executed = books.results[columns.EXECUTED, active] + np.where(
         rows["status"] == columns.RUNNING, now - rows["since"], 0.0
     )

@@ -136,6 +136,8 @@ class _Hosted:
     def left(self, rows: Ints) -> Floats:
         """(k,) iterations that are believed to be left: of a job that has not run, up to its limit."""
         course, limit = self.course, self.parts.limit
+        if course.losses is not None:
+            return course.believed_left(rows)
         total, left = course.jobs.iterations[rows], course.left[rows]
         whole = total + course.more[rows]
         if len(limit):
@@ -288,7 +290,8 @@ class _Hosted:
         one = share(self.given[rows] + servers * self.parts.server[rows] / 2, self.total)
         done = self.course.jobs.iterations[rows] - self.course.left[rows]
         left, available = self.left(rows), self.available(rows)
-        wanted = policy.sizes(SizeWish(rows, left, done, self.seconds(rows), available, one, one @ self.hosts.weight))
+        cost, seconds, falls = one @ self.hosts.weight, self.seconds(rows), self.course.falls
+        wanted = policy.sizes(SizeWish(rows, left, done, seconds, available, one, cost, falls))
         before = self.workers[rows].copy()
         gpus, first = self.accelerators(rows), np.array([(*self.on[row][1], -1)[0] for row in rows], np.int64)
         changed = wanted != before

@@ -15,6 +15,7 @@ from mfcp.errors import SettingsError
 from mfcp.registry import Registered
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.qore.training_losses import TrainingLosses
 
 Skip = Literal["any", "nobody", "backfill"]
 Clock = Literal["events", "rounds", "decisions", "colocations", "hosts"]
@@ -32,6 +33,7 @@ class View:
         deadline: (n,) absolute seconds.
         cluster: where they run.
         iterations: (n,) that the jobs are to do, as their users say.
+        losses: what is told of the rest while jobs train; None if nothing is. `expected` is of all epochs then.
     """
 
     submit: Floats
@@ -40,11 +42,12 @@ class View:
     deadline: Floats
     cluster: Cluster
     iterations: Floats
+    losses: TrainingLosses | None = None
 
     @staticmethod
-    def of(jobs: Jobs, cluster: Cluster, expected: Floats) -> View:
+    def of(jobs: Jobs, cluster: Cluster, expected: Floats, losses: TrainingLosses | None = None) -> View:
         """Of jobs with these expected durations."""
-        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, jobs.iterations)
+        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, jobs.iterations, losses)
 
     @property
     def history(self) -> Floats:

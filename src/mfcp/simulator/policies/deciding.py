@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -12,6 +13,8 @@ from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.configurations import Configurations
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.policies.base import Clock, Policy
+
+Falls = Callable[[Ints, Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Demand:
         gpus, type, watts: (C,) of the configurations.
         size: (K,) accelerators of each type.
         nodes: (L,) accelerators of each node.
+        falls: rows of jobs (k,) and iterations further (k, C) → (k, C) how far their losses are expected to fall; None
+            where nothing is told from losses.
     """
 
     now: float
@@ -46,6 +51,7 @@ class Demand:
     watts: Floats
     size: Ints
     nodes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    falls: Falls | None = None
 
     @property
     def seconds(self) -> Floats:
@@ -57,7 +63,7 @@ class Demand:
         """The same for some of the jobs."""
         names = ("job", "submit", "deadline", "asked", "left", "executed", "chosen", "rate")
         columns = {name: getattr(self, name)[mask] for name in names}
-        others = {name: getattr(self, name) for name in ("now", "gpus", "type", "watts", "size", "nodes")}
+        others = {name: getattr(self, name) for name in ("now", "gpus", "type", "watts", "size", "nodes", "falls")}
         return Demand(**columns, **others)
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt, field_validator
 
 from mfcp.arrays import Floats, Ints
 from mfcp.simulator.policies.base import Clock, Policy, Uses
+from mfcp.simulator.policies.deciding import Falls
 from mfcp.simulator.qore.equations import THRESHOLDS, WORKERS, Thresholds
 from mfcp.simulator.qore.hosts import Spread
 
@@ -23,6 +24,8 @@ class Hosting(Policy):
     clock: ClassVar[Clock] = "hosts"
     uses: ClassVar[Uses] = ("expected",)
     instead: ClassVar[str] = "hydra or chronus"
+    elastic: ClassVar[bool] = True  # as of `Deciding`
+    scales: ClassVar[bool] = True
     spread: Spread = Field("least loaded", description="which host a part of a job takes")
     servers: bool = Field(False, description="whether jobs have parameter servers; workers of a ring have none")
     tick_s: float = Field(120.0, gt=0, description="seconds between two changes of sizes")
@@ -65,6 +68,7 @@ class SizeWish:
         available: (k,) seconds until the deadline.
         need: (k, 3) part that one worker takes of all accelerators, CPU and memory; all together may take 1 of each.
         cost: (k,) the same, weighted.
+        falls: as of `Demand`, iterations of one worker.
     """
 
     row: Ints
@@ -74,6 +78,7 @@ class SizeWish:
     available: Floats
     need: Floats
     cost: Floats
+    falls: Falls | None = None
 
 
 class Resizing(Hosting):

@@ -30,7 +30,7 @@ def read_speeds(path: Path, jobs: Jobs, cluster: Cluster) -> Floats:
     Raises:
         DataError: a column that is missing, a cell that is wrong, two rows for one pair, or a job without any row.
     """
-    frame, _, names, row, job_row = _read(path, jobs, ("type", "speed"))
+    frame, _, names, row, job_row = read_named(path, jobs, ("type", "speed"))
     kind = _types(path, frame, cluster)
     speed = numbers(path, frame, "speed")
     table = np.zeros((len(names), len(cluster.types)))
@@ -51,7 +51,7 @@ def read_configurations(path: Path, jobs: Jobs, cluster: Cluster) -> MeasuredWay
     Raises:
         DataError: as `read_speeds`; or iterations per second where the trace tells no iterations.
     """
-    frame, by, names, row, job_row = _read(path, jobs, ("gpus",))
+    frame, by, names, row, job_row = read_named(path, jobs, ("gpus",))
     named = [name for name in ("speed", "iterations_per_s") if name in frame]
     if len(named) != 1:
         raise DataError(f"{path}: expected one of the columns speed and iterations_per_s, got {len(named)} of them")
@@ -138,7 +138,7 @@ def _check_phases(path: Path, phases: pd.DataFrame) -> None:
             raise DataError(f"{path}: row {row + 1}: {what.format(phases['who'].iloc[row])}")
 
 
-class _NamedRows(NamedTuple):
+class NamedRows(NamedTuple):
     """Rows, whether they are about `job` or `model`, about whom, (rows,) which of these each is, (n,) and each job."""
 
     frame: pd.DataFrame
@@ -148,7 +148,12 @@ class _NamedRows(NamedTuple):
     job_row: Ints
 
 
-def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> _NamedRows:
+def read_named(path: Path, jobs: Jobs, columns: Sequence[str]) -> NamedRows:
+    """A table with rows about each job of a trace, or about its model.
+
+    Raises:
+        DataError: one of the columns is missing, there is no row, or none about a job.
+    """
     frame, by, column = _named(path, columns)
     names = frame[column].astype("str").fillna("").to_numpy(str)
     known, row = np.unique(names, return_inverse=True)
@@ -156,7 +161,7 @@ def _read(path: Path, jobs: Jobs, columns: Sequence[str]) -> _NamedRows:
     job_row = np.searchsorted(known, asked).clip(max=len(known) - 1)
     for job in np.flatnonzero(known[job_row] != asked)[:1]:
         raise DataError(f"{path}: no row whose {column} is '{asked[job]}', which job {jobs.id[job]} of the trace has")
-    return _NamedRows(frame, "job" if by == "job" else "model", known, row.astype(np.int64), job_row.astype(np.int64))
+    return NamedRows(frame, "job" if by == "job" else "model", known, row.astype(np.int64), job_row.astype(np.int64))
 
 
 def _named(path: Path, columns: Sequence[str]) -> tuple[pd.DataFrame, str, str]:

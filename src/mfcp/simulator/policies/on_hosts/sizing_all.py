@@ -29,8 +29,8 @@ class HostedOptimus(Resizing):
 class HostedSlaq(Resizing):
     """A worker each, then one at a time to whose loss it lowers most in the next minutes, over what it takes.
 
-    Zhang et al., "SLAQ", SoCC 2017, §4; the normalised loss is an inverse curve that falls to a tenth by the believed
-    end.
+    Zhang et al., "SLAQ", SoCC 2017, §4. With the belief `losses` falls are those of curves fitted to the losses so far;
+    else the normalised loss is an inverse curve that falls to a tenth by the believed end.
     """
 
     name: ClassVar[str] = "slaq_on_hosts"
@@ -45,7 +45,13 @@ class HostedSlaq(Resizing):
             return np.asarray(1.0 / (1.0 + 9.0 * after / end))
 
         workers = everyone(wish, np.arange(len(wish.row)))
-        return more_workers(wish, workers, self.most, lambda w: loss(w) - loss(w + 1))
+        if wish.falls is None:
+            return more_workers(wish, workers, self.most, lambda w: loss(w) - loss(w + 1))
+        ahead = np.arange(self.most + 1) * self.ahead_s / wish.seconds[:, None]
+        fall, rows = wish.falls(wish.row, np.minimum(ahead, wish.left[:, None])), np.arange(len(workers))
+        return more_workers(
+            wish, workers, self.most, lambda w: fall[rows, np.minimum(w + 1, self.most)] - fall[rows, w]
+        )
 
 
 class HostedElasticFlow(Resizing):

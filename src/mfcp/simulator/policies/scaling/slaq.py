@@ -13,12 +13,16 @@ from mfcp.simulator.policies.base import Uses
 from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand, grow
 from mfcp.simulator.policies.ordering.mlfs import FALL
 
+_STARVED = 1e6  # what nothing is worth, so that every job first gets something; far below any fall
+
 
 class Slaq(Deciding):
     """Quality-driven: what is free goes to the job whose loss it lowers most in the next interval, per accelerator.
 
-    Zhang et al., "SLAQ", SoCC 2017, §4.2: the sum of all falls of normalised losses until the next decision is as large
-    as steps of the largest marginal gain make it. Loss after a part p of a job is 1 / (1 + 9 p), an assumed curve.
+    Zhang et al., "SLAQ", SoCC 2017, §4.2: every job has its least size, as far as there is room, so that none starves;
+    then the sum of all falls of normalised losses until the next decision is as large as steps of the largest marginal
+    gain make it. With the belief `losses` falls are those of curves fitted to the
+    losses so far; else the loss after a part p of a job is 1 / (1 + 9 p), an assumed curve.
     """
 
     name: ClassVar[str] = "slaq"
@@ -49,9 +53,12 @@ class _Slaq:
             [self.whole.setdefault(job, left) for job, left in zip(jobs, demand.left.tolist(), strict=True)]
         )
         part = np.clip(1.0 - demand.left / np.maximum(whole, 1e-9), 0.0, 1.0)
-        further = np.minimum(demand.rate * self.every_s, demand.left[:, None]) / np.maximum(whole, 1e-9)[:, None]
-        fall = _loss(part)[:, None] - _loss(part[:, None] + further)
-        worth = np.column_stack([np.where(demand.rate > 0, fall, -np.inf), np.zeros(len(jobs))])
+        further = np.minimum(demand.rate * self.every_s, demand.left[:, None])
+        if demand.falls is None:
+            fall = _loss(part)[:, None] - _loss(part[:, None] + further / np.maximum(whole, 1e-9)[:, None])
+        else:
+            fall = demand.falls(demand.job, further)
+        worth = np.column_stack([np.where(demand.rate > 0, fall, -np.inf), np.full(len(jobs), -_STARVED)])
         return Allotment(grow(demand, np.full(len(jobs), -1), worth), demand.now + self.every_s)
 
 
