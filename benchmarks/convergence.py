@@ -2,6 +2,7 @@
 
     python benchmarks/convergence.py [--threshold 0.01] [--curves FILE]
     python benchmarks/convergence.py --choose        which part of the losses is looked at, on other runs than these
+    python benchmarks/convergence.py --schedule      what the end that is told is worth to a scheduler
 
 Some fifty small models are trained on four data sets for 300 epochs: linear ones, perceptrons, a convolutional one, by
 plain gradient descent, with momentum and by Adam. A run ends when its last 30 losses decline by less than the threshold
@@ -11,6 +12,10 @@ of all other models. Runs that do not end, or within 60 epochs, are left out. `-
 
 `--choose` trains 168 models on seven further data sets, with other steps, for 500 epochs, and tries what part of the
 losses the curve `power` should not look at: nothing of the runs above is in it.
+
+`--schedule` draws jobs that train as the fifty models do, all of their epochs in some 30 minutes on the accelerators
+they ask for, at a load of 1.1 until they have converged, with the deadlines of `benchmarks/ablation.py`. Policies know
+the true end, or what curves of the losses so far say, or that a job may take all epochs.
 """
 
 from __future__ import annotations
@@ -30,11 +35,19 @@ from mfcp.border.json_text import read_json
 from mfcp.errors import guarded
 from mfcp.files import write_json
 from mfcp.progress import progress
+from mfcp.simulator.beliefs import Durations, GivenDurations, LossDurations, TrueDurations
+from mfcp.simulator.cluster import Cluster
+from mfcp.simulator.jobs import Jobs
+from mfcp.simulator.policies.base import Policy
 from mfcp.simulator.qore.forecasting import LossForecaster
 from mfcp.simulator.qore.loss_curves import FITS, Curve, converged_at, epochs_left, epochs_until, fit_power
+from mfcp.simulator.qore.training_losses import TrainingLosses
+from mfcp.simulator.simulation import import_policies, simulate
 from mfcp.threads import one_thread
 
 BATCH, SHORTEST, BOOTSTRAP = 128, 60, 2000
+CLUSTER, JOBS, LOAD, SEEDS = Cluster.parse("2x8"), 150, 1.1, 10
+SCHEDULERS = ("srsf", "optimus", "slaq", "qore_dl", "elastic_flow", "mlfs")
 ASKED = (0.5, 0.4, 0.7)  # parts of the epochs to the end at which it is told
 SETS = ("digits", "cancer", "wine", "made")
 KINDS = ("linear", "wide", "deep", "tanh", "convolution")
@@ -198,11 +211,52 @@ def choose(measured: list[dict[str, Any]]) -> None:
     print(f"{'mean of these':>25}" + "".join(f" {mean:6.1%}" for mean in np.mean(every, axis=0)))
 
 
+def drawn(measured: list[dict[str, Any]], threshold: float, seed: int) -> tuple[Jobs, TrainingLosses]:
+    """Jobs on `CLUSTER`, and their losses."""
+    rng = np.random.default_rng(seed)
+    of = rng.integers(len(measured), size=JOBS)
+    curves = tuple(np.array(run["losses"]) for run in measured)
+    losses = TrainingLosses(curves, np.full(len(curves), threshold), of)
+    gpus, duration = rng.choice([1, 2, 4], JOBS), 1800.0 * np.exp(rng.normal(0, 0.8, JOBS))
+    span = float((gpus * duration * losses.ends).sum()) / (LOAD * CLUSTER.accelerators)
+    submit = np.sort(rng.uniform(0, span, JOBS))
+    deadline = submit + duration * rng.uniform(0.66, 2.44, JOBS) + 750.0
+    return Jobs.simple(submit, gpus, duration, deadline=deadline), losses
+
+
+def schedule(measured: list[dict[str, Any]], threshold: float) -> None:
+    """Completion times and deadlines by what is known of the end, over those where the true end is."""
+    import_policies()
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    with progress("runs", SEEDS * len(SCHEDULERS)) as advance:
+        for seed in range(SEEDS):
+            jobs, losses = drawn(measured, threshold, seed)
+            beliefs: dict[str, Durations] = {
+                "the true end": TrueDurations(), "all epochs": GivenDurations(seconds=tuple(jobs.duration.tolist())),
+                **{form: LossDurations(form=form) for form in FITS},
+            }  # fmt: skip
+            for policy in SCHEDULERS:
+                for name, belief in beliefs.items():
+                    outcome = simulate(jobs, CLUSTER, Policy.build(policy), losses=losses, belief=belief)
+                    metrics = outcome.metrics()
+                    kept = (metrics["mean_jct_s"], metrics["deadlines_met"])
+                    found.setdefault((policy, name), []).append(kept)
+                advance()
+    rows = np.random.default_rng(0).integers(0, SEEDS, (BOOTSTRAP, SEEDS))
+    print(f"{SEEDS} draws of {JOBS} jobs; mean JCT over that with the true end, and deadlines met")
+    for (policy, name), values in found.items():
+        jct, met = np.array(values).T
+        ratio = jct / np.array(found[policy, "the true end"])[:, 0]
+        low, high = np.quantile(ratio[rows].mean(axis=1), [0.025, 0.975])
+        print(f"{policy:10} {name:14} {ratio.mean():6.3f} [{low:.3f}, {high:.3f}] {met.mean():8.3f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threshold", type=float, default=0.01, help="relative decline an epoch (0.01)")
     parser.add_argument("--curves", type=Path, metavar="FILE", help="read from here if it exists, else kept here")
     parser.add_argument("--choose", action="store_true", help="on other runs, what part of the losses is looked at")
+    parser.add_argument("--schedule", action="store_true", help="what the end that is told is worth to a scheduler")
     options = parser.parse_args()
     which = (OTHER_SETS, OTHER_STEPS, OTHER_EPOCHS) if options.choose else (SETS, STEPS, EPOCHS)
     if options.curves and options.curves.exists():
@@ -215,6 +269,8 @@ def main() -> None:
         write_json(options.curves, measured)
     if options.choose:
         choose(measured)
+    elif options.schedule:
+        schedule(measured, options.threshold)
     else:
         compare(measured, options.threshold)
 

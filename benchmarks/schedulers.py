@@ -131,6 +131,7 @@ HELD: dict[str, str] = {
     "mlfs": "closed forms",
     **dict.fromkeys(("even_time", "most_throughput", "least_makespan"), "numbers of Shockwave"),
     **dict.fromkeys(("fifo", "sjf", "easy", "edf", "least_laxity", "qssf"), _REFERENCE),
+    "quota": f"{_REFERENCE}; {_HAND}",
     "gittins": f"{_REFERENCE}; all orders of small cases",
     "hydra": "all orders of small cases",
     "chronus": "all plans of small cases",

@@ -50,6 +50,7 @@ def drawn(seed: int) -> tuple[Jobs, Cluster, str, str, int]:
         submit, gpus, duration, deadline=submit + duration * late,
         stages=duration[:, None] * rng.dirichlet([0.5] * 3, n),
         success=rng.choice([1.0, 1.0, 0.7], n), overhead=rng.choice([0.0, 5.0], n),
+        user=rng.choice(["ann", "bob"], n),
         milli=np.where((gpus == 1) & (rng.random(n) < 0.5), 300, 1000) if shares else np.full(n, 1000),
     )  # fmt: skip
     return jobs, cluster, name, str(placement), int(rng.integers(0, 4))
@@ -93,7 +94,14 @@ def run(seed: int) -> str:
     shares = placement in Placement.members
     check(outcome, name, shares)
     largest = jobs.gpus[[jobs.gpus.argmax()]]
-    alone = Jobs.simple(np.zeros(1), largest, np.full(1, 100.0), deadline=np.full(1, 1e6), stages=np.full((1, 3), 30.0))
+    alone = Jobs.simple(
+        np.zeros(1),
+        largest,
+        np.full(1, 100.0),
+        deadline=np.full(1, 1e6),
+        stages=np.full((1, 3), 30.0),
+        user=jobs.user[:1],
+    )
     ends = simulate(alone, cluster, policy, placement=placement).finished
     assert np.isfinite(ends).all(), f"{name}: a job of {alone.gpus[0]} does not run on {cluster.size} ({placement})"
     return name

@@ -202,8 +202,9 @@ def draw(seed):
     duration = rng.choice(lengths, n).astype(float)
     overhead = rng.choice([0.0, 20.0], n) if rng.random() < 0.5 else np.zeros(n)
     jobs = Jobs.simple(
-        submit, gpus, duration, overhead=overhead, deadline=submit + rng.choice([100.0, 400.0, 900.0], n)
-    )
+        submit, gpus, duration, overhead=overhead, deadline=submit + rng.choice([100.0, 400.0, 900.0], n),
+        user=rng.choice(["ann", "bob", "cid"], n),
+    )  # fmt: skip
     expected = duration if rng.random() < 0.5 else rng.choice(lengths, n).astype(float)
     return jobs, cluster, expected, speed
 

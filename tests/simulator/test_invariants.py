@@ -91,8 +91,9 @@ def test_one_job_takes_its_duration(name):
     settings = {"sized": False, "adjusts": False} if name == "qore_dl" else {"most": 3} if name in RESIZING else {}
     settings |= {"ahead_s": 1.0} if name == "slaq_on_hosts" else {}  # further ahead it ends, whatever it has
     jobs = Jobs.simple(
-        np.array([7.0]), np.array([3]), np.array([100.0]), deadline=np.array([200.0]), stages=np.array([[20.0, 60, 10]])
-    )
+        np.array([7.0]), np.array([3]), np.array([100.0]), deadline=np.array([200.0]),
+        stages=np.array([[20.0, 60, 10]]), user=np.array(["a"]),
+    )  # fmt: skip
     rigid = Configurations.rigid(jobs, Cluster.parse("8"))
     outcome = simulate(jobs, Cluster.parse("8"), Policy.build(name, **settings), configurations=rigid)
     assert outcome.jct == pytest.approx([100.0], rel=1e-12)

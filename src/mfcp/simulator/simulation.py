@@ -142,14 +142,13 @@ def _check_clock(policy: Policy, batches: Batches | None, pairs: JobPairs | None
 def _until_converged(
     jobs: Jobs, losses: TrainingLosses, policy: Policy, belief: Durations, batches: Batches | None
 ) -> tuple[Jobs, TrainingLosses | None]:
-    """Jobs as long as they train, and the losses if beliefs are told from them: that needs one who looks again."""
+    """Jobs as long as they train, and the losses if beliefs are told from them, which not every policy can follow."""
     if batches is not None:
         raise SettingsError("losses are of epochs of one batch size; give losses or batches, not both")
-    blind = isinstance(policy, Ordering) and not policy.asks and "expected" in policy.uses
-    if blind and isinstance(belief, LossDurations):
+    if isinstance(policy, Ordering) and policy.skip == "backfill" and isinstance(belief, LossDurations):
         raise SettingsError(
-            f"belief 'losses' changes while jobs train, and '{policy.name}' does not look again; take a policy that "
-            "decides anew, such as optimus, slaq, mlfs or qore_dl, or another belief"
+            f"belief 'losses' changes while jobs train, and '{policy.name}' reserves by an order that stays; take "
+            "another policy, such as srsf, optimus, slaq or qore_dl, or another belief"
         )
     told = replace(losses, form=belief.form) if isinstance(belief, LossDurations) else None
     return replace(jobs, iterations=jobs.iterations * losses.ends), told

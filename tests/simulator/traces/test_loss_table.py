@@ -1,5 +1,7 @@
 """Losses from a file, and runs whose jobs end when they have converged."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pydantic import PrivateAttr
@@ -63,7 +65,7 @@ def test_rows_of_a_model_are_its_losses_in_the_order_of_epochs(tmp_path):
         ("job,epoch,loss\na,1,1\nb,2,1\n", "row 2: epoch is 2 and the one before it of 'b' 0"),
         ("job,epoch,loss\na,1.5,1\nb,1,1\n", "row 1: epoch is '1.5', expected a whole number of 1 or more"),
         ("job,epoch,loss,threshold\na,1,1,0.1\na,2,1,0.2\nb,1,1,0.1\n", "row 2: threshold is 0.2, and 0.1 in another"),
-        ("job,epoch,loss,threshold\na,1,1,0.1\nb,1,1,1\n", "row 2: threshold is '1', expected a number of 0 or more and"),
+        ("job,epoch,loss,threshold\na,1,1,0.1\nb,1,1,1\n", "row 2: threshold is '1', expected a number of 0 or more"),
         ("job,epoch,loss\n", "no rows"),
     ],
 )  # fmt: skip
@@ -98,10 +100,27 @@ def test_a_belief_from_losses_lies_between_all_epochs_and_the_truth():
     assert abs(told[-1] - (end - 30)) < 5
 
 
-@pytest.mark.parametrize("policy", ["slaq", "slaq_on_hosts", "optimus_on_hosts", "qore_dl", "mlfs", "max_min", "fifo"])
+@pytest.mark.parametrize(
+    "policy", ["slaq", "slaq_on_hosts", "optimus_on_hosts", "qore_dl", "mlfs", "srsf", "sjf", "max_min", "fifo", "las"]
+)
 def test_who_decides_anew_takes_a_belief_from_losses(policy):
     outcome = simulate(JOBS, Cluster.parse("3"), Policy.build(policy), losses=LOSSES, belief=LossDurations(), seed=1)
     assert np.isfinite(outcome.finished).all()
+
+
+def test_an_order_by_what_is_left_follows_what_is_told():
+    """On one accelerator: the second job is shorter than the first, which shows once the first has trained a while."""
+    losses = TrainingLosses((1 / EPOCH + 0.5, EPOCH**-0.3), np.array([0.01, 0.0]), np.array([1, 0]))
+    jobs = replace(JOBS, submit=np.array([0.0, 280.0]), iterations=np.array([100.0, 80.0]))
+    end = 7.0 * 0.8 * converged_at(losses.curves[0], 0.01)
+    srtf, one = Policy.build("srtf"), Cluster.parse("1")
+    told, known = (
+        simulate(jobs, one, srtf, losses=losses, belief=belief).finished.tolist()
+        for belief in (LossDurations(), TrueDurations())
+    )
+    # At 280 s both are believed to need 420 and 560 s; that the second will converge sooner is seen only as it trains.
+    assert told == pytest.approx([700, 700 + end])
+    assert known == pytest.approx([700 + end, 280 + end])
 
 
 def test_quality_goes_where_curves_say_that_losses_fall():
@@ -116,8 +135,10 @@ def test_quality_goes_where_curves_say_that_losses_fall():
 
 
 def test_what_does_not_go_with_losses_is_told():
-    with pytest.raises(SettingsError, match="belief 'losses' changes while jobs train, and 'srtf' does not look again"):
-        simulate(JOBS, Cluster.parse("2"), Policy.build("srtf"), losses=LOSSES, belief=LossDurations())
+    with pytest.raises(
+        SettingsError, match="belief 'losses' changes while jobs train, and 'easy' reserves by an order"
+    ):
+        simulate(JOBS, Cluster.parse("2"), Policy.build("easy"), losses=LOSSES, belief=LossDurations())
     with pytest.raises(SettingsError, match=r"told from losses of training; give them \(--losses FILE\)"):
         simulate(JOBS, Cluster.parse("2"), Policy.build("optimus"), belief=LossDurations())
     one = np.zeros(1, np.int64)

@@ -166,14 +166,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _policies(text: str) -> Iterator[tuple[str, Policy]]:
-    """Names as given, and policies; commas part them, but not within brackets."""
+    """Names as given, and policies; commas part them, but not within brackets or braces."""
     from mfcp.simulator.policies.base import Policy
     from mfcp.simulator.simulation import import_policies
 
     import_policies()
     depth, part, parts = 0, "", []
     for letter in text + ",":
-        depth += (letter == "[") - (letter == "]")
+        depth += (letter in "[{") - (letter in "]}")
         if letter == "," and depth == 0:
             parts.append(part.strip())
             part = ""

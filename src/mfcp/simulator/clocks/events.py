@@ -23,6 +23,7 @@ from mfcp.simulator.policies.base import Instant, Keys, Ordering, View
 from mfcp.simulator.semantics import EventTerms
 
 SKIPS = {"any": columns.ANY, "nobody": columns.NOBODY, "backfill": columns.BACKFILL}
+Values = Callable[[Instant], Floats]
 LOG_ROWS = 8  # a job, to begin with: three of most
 FITS = {"first": columns.FIRST, "best": columns.BEST, "fastest": columns.FASTEST}
 
@@ -41,6 +42,10 @@ def run_events(
     """
     keys = policy.keys(view)
     terms, weight = _terms(semantics, policy, keys, placement), np.full(len(jobs.id), keys.weight, float)
+    values = policy.watch(view) if policy.asks else None
+    if view.losses is not None and values is None and weight.any():  # what is left is told anew at every event
+        own, weight = weight, np.zeros_like(weight)
+        values = lambda instant: keys.value[instant.active] + own[instant.active] * instant.left  # noqa: E731
     books = _books(jobs, cluster, policy, view, keys.value, weight, speed, fails)
     policy.check_known(first := keys.before_start(view.expected))
     _check_promotes(jobs, keys)
@@ -48,9 +53,9 @@ def run_events(
         policy.check_known(view.expected)
         books = _backfill(policy, terms, books, first)
     elif policy.preempts and (_has_history(semantics) or terms.promote < np.inf):
-        books = _ranked(policy, terms._replace(by_submission=semantics.ties == "submission"), books, view)
+        books = _ranked(policy, terms._replace(by_submission=semantics.ties == "submission"), books, view, values)
     else:
-        books = _by_key(policy, terms, books, view)
+        books = _by_key(policy, terms, books, view, values)
     return _outcome(jobs, cluster, books)
 
 
@@ -78,12 +83,11 @@ def _backfill(policy: Ordering, terms: ClockTerms, books: Books, keys: Floats) -
     return books
 
 
-def _by_key(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Books:
-    values = policy.watch(view)
+def _by_key(policy: Ordering, terms: ClockTerms, books: Books, view: View, values: Values | None) -> Books:
     given, run = False, queueing.run_preempting if policy.preempts else queueing.run
-    while (code := run(books, terms, policy.asks, given)) != FINISHED_ALL:
+    while (code := run(books, terms, values is not None, given)) != FINISHED_ALL:
         given = code != LOG_FULL
-        if not given:
+        if not given or values is None:
             books = longer_log(books)
             continue
         status = books.jobs["status"]
@@ -92,10 +96,9 @@ def _by_key(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Bo
     return books
 
 
-def _ranked(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Books:
-    values = policy.watch(view)
-    while (code := ranking.run(books, terms, policy.asks)) != FINISHED_ALL:
-        if code == LOG_FULL:
+def _ranked(policy: Ordering, terms: ClockTerms, books: Books, view: View, values: Values | None) -> Books:
+    while (code := ranking.run(books, terms, values is not None)) != FINISHED_ALL:
+        if code == LOG_FULL or values is None:
             books = longer_log(books)
             continue
         listed = books.lists[columns.SOME, : books.counts[columns.LISTED]]
@@ -104,7 +107,7 @@ def _ranked(policy: Ordering, terms: ClockTerms, books: Books, view: View) -> Bo
     return books
 
 
-def _ask(policy: Ordering, values: Callable[[Instant], Floats], books: Books, active: Ints, view: View) -> None:
+def _ask(policy: Ordering, values: Values, books: Books, active: Ints, view: View) -> None:
     """Have the policy give values to the jobs that wait or run."""
     rows, now, left = books.jobs[active], float(books.clock[0]), np.empty(len(active))
     believed_of(books, active, left)

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from mfcp.arrays import Floats, Ints
+from mfcp.arrays import Floats, Ints, Texts
 from mfcp.errors import SettingsError
 from mfcp.registry import Registered
 from mfcp.simulator.cluster import Cluster
@@ -33,6 +33,7 @@ class View:
         deadline: (n,) absolute seconds.
         cluster: where they run.
         iterations: (n,) that the jobs are to do, as their users say.
+        user: (n,) who submitted; empty where unknown.
         losses: what is told of the rest while jobs train; None if nothing is. `expected` is of all epochs then.
     """
 
@@ -42,12 +43,13 @@ class View:
     deadline: Floats
     cluster: Cluster
     iterations: Floats
+    user: Texts
     losses: TrainingLosses | None = None
 
     @staticmethod
     def of(jobs: Jobs, cluster: Cluster, expected: Floats, losses: TrainingLosses | None = None) -> View:
         """Of jobs with these expected durations."""
-        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, jobs.iterations, losses)
+        return View(jobs.submit, jobs.gpus, expected, jobs.deadline, cluster, jobs.iterations, jobs.user, losses)
 
     @property
     def history(self) -> Floats:
