@@ -10,11 +10,11 @@ from mfcp.simulator.qore.training_losses import TrainingLosses
 
 EPOCH = np.arange(1.0, 201.0)
 FAST, SLOW, NEVER = 2.0 / EPOCH**0.5 + 0.1, 3.0 * EPOCH**-0.8 + 0.3, np.exp(-0.05 * EPOCH[:60])
-LOSSES = TrainingLosses((FAST, SLOW, NEVER), np.array([0.01, 0.005, 0.01]), np.array([2, 0, 1, 0]))
+LOSSES = TrainingLosses((FAST, SLOW, NEVER), np.array([0.003, 0.005, 0.01]), np.array([2, 0, 1, 0]))
 
 
 def test_jobs_end_when_their_own_losses_hardly_decline():
-    fast, slow = converged_at(FAST, 0.01), converged_at(SLOW, 0.005)
+    fast, slow = converged_at(FAST, 0.003), converged_at(SLOW, 0.005)
     assert LOSSES.ends == pytest.approx([1.0, fast / 200, slow / 200, fast / 200])
     assert 0.2 < fast / 200 < 1
 
@@ -22,9 +22,9 @@ def test_jobs_end_when_their_own_losses_hardly_decline():
 def test_what_is_left_is_all_that_is_allowed_and_then_what_a_curve_says():
     rows = np.array([1, 2, 0])
     assert LOSSES.left(rows, np.zeros(3)).tolist() == [1, 1, 1]
-    assert LOSSES.left(rows[:1], np.array([2.5 / 200])) == pytest.approx([197.5 / 200])  # two losses are no curve
-    done = 40.25 / 200
-    told = remaining_epochs(FAST[:40], 0.01, 200)
+    assert LOSSES.left(rows[:1], np.array([59.5 / 200])) == pytest.approx([140.5 / 200])  # too few losses
+    done = 70.25 / 200
+    told = remaining_epochs(FAST[:70], 0.003, 200)
     assert LOSSES.left(rows[:1], np.array([done])) == pytest.approx([(told - 0.25) / 200])
     assert LOSSES.left(rows[2:], np.array([59.9 / 60])) == pytest.approx([0.01])  # never nothing
 

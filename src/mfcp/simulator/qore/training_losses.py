@@ -8,12 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from mfcp.arrays import Floats, Ints
+from mfcp.simulator.qore.equations import LOSSES
 from mfcp.simulator.qore.loss_curves import FITS, Curve, Form, converged_at, epochs_left
 
 THRESHOLD = 0.01
 """Relative decline of the loss an epoch below which a job has converged, where nobody says; read (Qore-DL)."""
 FEWEST = 3
 """Losses without which no curve is fitted."""
+SURE = 2 * LOSSES
+"""Losses before which the end of a curve is not believed: chosen on runs apart, see `benchmarks/convergence.py`."""
 FALL = 9.0
 """Of the curve 1 / (1 + 9 p) that stands in then, after a part p of all epochs: SLAQ's form, down to a tenth."""
 
@@ -47,13 +50,13 @@ class TrainingLosses:
     def left(self, rows: Ints, done: Floats) -> Floats:
         """(k,) part of all epochs that jobs still need, told from their losses after a part (k,) of them.
 
-        All that the user allows, while there are fewer than three losses.
+        All that the user allows, while there are fewer than `SURE` losses.
         """
         result = np.empty(len(rows))
         for i, (training, part) in enumerate(zip(self.of[rows].tolist(), done.tolist(), strict=True)):
             limit = len(self.curves[training])
             epochs = self._epochs(training, part)
-            further, _ = self._told(training, epochs)
+            further = self._told(training, epochs)[0] if epochs >= SURE else limit - epochs
             result[i] = max(epochs + further - part * limit, 0.01 * limit) / limit
         return result
 
