@@ -35,6 +35,7 @@ def run_hosted(course: Course, policy: Hosting, parts: HostedParts, seed: int = 
         DataError: a job never fits.
     """
     run = _Hosted(course, policy, parts, seed)
+    run.check_fits()
     while run.step():
         pass
     return replace(course.outcome({"decisions": run.decisions, "changes": run.changes}), taken=run.taken)
@@ -64,6 +65,29 @@ class _Hosted:
         self.cost = np.where(overhead > 0, overhead, policy.change_s)
         self.rng, self.decisions, self.changes = np.random.default_rng(seed), 0, 0
 
+    def check_fits(self) -> None:
+        """A worker, and a server if jobs have some, must fit on an empty host; both together, only a run tells.
+
+        Raises:
+            DataError: one does not.
+        """
+        least = 1.0
+        while self.shrinks and least > LEAST_CPU:
+            least *= LESS_CPU
+        fits = self.hosts.room(self.given * [1.0, least, 1.0])
+        if self.policy.servers:
+            fits &= self.hosts.room(self.parts.server)
+        for row in np.flatnonzero(~fits)[:1]:
+            raise self.too_large(int(row))
+
+    def too_large(self, row: int) -> DataError:
+        """What to say of a job that never fits."""
+        accelerators, cpu, memory = self.given[row]
+        return DataError(
+            f"job {self.course.jobs.id[row]} fits on no host even alone: a worker needs {accelerators:g} accelerators, "
+            f"{cpu:,.10g} of CPU and {memory:,.10g} of memory; give hosts more, or leave it out"
+        )
+
     def step(self) -> bool:
         """To the next event, and decide; whether there is one."""
         course, policy = self.course, self.policy
@@ -74,9 +98,7 @@ class _Hosted:
         event = float(min(course.next_arrival(), ends.min(initial=np.inf), tick))
         if event == np.inf:
             for row in np.flatnonzero(self.status == WAITS)[:1]:
-                raise DataError(
-                    f"job {course.jobs.id[row]} fits on no host even alone; give hosts more, or leave it out"
-                )
+                raise self.too_large(int(row))
             return False
         self.pass_time(event, running, ends)
         course.arrive()
