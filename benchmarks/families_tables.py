@@ -504,7 +504,8 @@ def _peaks(p: Profile, train: Bools, test: Bools) -> dict[str, Floats]:
     """(n,) log bytes of the runs of a fold, by row."""
     fitted = PeakMemory.fit(p.graphs, p.runs.take(train), p.peak[train])
     plain = np.zeros_like(fitted.coefficients)
-    plain[0], plain[1], plain[-1] = fitted.coefficients[0], np.log(2), -np.inf  # the base; gradients; nothing twice
+    # The base; no moment of the optimizer's own; weights and gradients; nothing twice.
+    plain[0], plain[1:3], plain[3], plain[-1] = fitted.coefficients[0], -np.inf, np.log(2), -np.inf
     X = np.column_stack([totals(p.graphs)[p.runs.graph], np.log(p.runs.batch), p.runs.states])
     return {
         FITTED: np.log(fitted.predict(p.graphs, p.runs.take(test))),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.border.json_text import read_json
@@ -388,14 +388,6 @@ class _MemoryFacts(BaseModel):
         limit = np.array([np.nan if own is None else own for own in self.limits])
         peak = tuple(PeakMemory(np.array(factors)) for factors in self.factors)
         return MemoryLimits(peak, np.array(self.kinds), MemoryRisk(self.shift, self.sd), limit)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_one_kind(cls, told: Any) -> Any:
-        """A release of before had one set of factors for all clusters."""
-        if isinstance(told, dict) and "kinds" not in told and isinstance(told.get("limits"), list):
-            return {**told, "factors": [told.get("factors")], "kinds": [0] * len(told["limits"])}
-        return told
 
 
 class _Facts(BaseModel):

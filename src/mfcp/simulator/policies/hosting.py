@@ -28,7 +28,7 @@ class Hosting(Policy):
     scales: ClassVar[bool] = True
     spread: Spread = Field("least loaded", description="which host a part of a job takes")
     servers: bool = Field(False, description="whether jobs have parameter servers; workers of a ring have none")
-    tick_s: float = Field(120.0, gt=0, description="seconds between two changes of sizes")
+    tick_s: float = Field(120.0, ge=1, description="seconds between two changes of sizes")
     change_s: float = Field(
         10.0, ge=0, description="seconds without progress of a job whose size changes, if its own overhead is unknown"
     )
