@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -56,14 +57,19 @@ class Quota(Ordering):
         rest = (view.cluster.accelerators - sum(self.of.values())) // max(others, 1)
         return np.array([self.of.get(name, rest) for name in names.tolist()], float)[who]
 
-    def values(self, view: View, instant: Instant) -> Floats:
+    def watch(self, view: View) -> Callable[[Instant], Floats]:
         """Submission, far behind for jobs beyond their quota."""
-        rows = instant.active
-        order = np.lexsort((rows, view.user[rows]))  # rows are in order of submission
-        user, gpus, quota = view.user[rows][order], view.gpus[rows][order], self.quotas(view)[rows][order]
-        taken = np.cumsum(np.where(gpus <= quota, gpus, 0))
-        first = np.searchsorted(user, user)
-        taken -= np.concatenate([[0], taken])[first]
-        within = np.empty(len(rows), bool)
-        within[order] = (gpus <= quota) & (taken <= quota)
-        return np.asarray(view.submit[rows] + np.where(within, 0.0, _BEYOND))
+        quota, user = self.quotas(view), np.unique(view.user, return_inverse=True)[1]
+        counted = np.where(view.gpus <= quota, view.gpus, 0)
+
+        def values(instant: Instant) -> Floats:
+            rows = instant.active
+            order = np.lexsort((rows, user[rows]))  # rows are in order of submission
+            own = user[rows][order]
+            taken = np.cumsum(counted[rows][order])
+            taken -= np.concatenate([[0], taken])[np.searchsorted(own, own)]
+            within = np.empty(len(rows), bool)
+            within[order] = taken <= quota[rows][order]
+            return np.asarray(view.submit[rows] + np.where(within & (counted[rows] > 0), 0.0, _BEYOND))
+
+        return values
