@@ -39,7 +39,7 @@ LAYERS = {
         {"checks", "clock", "normal"},
         {"problem"},
         {"bounds", "kernels", "regret", "speedup"},
-        {"ties"},
+        {"task_moves", "ties"},
         {"integer", "large", "relaxed"},
         {"decomposition", "reference"},
         {"engines"},

@@ -18,6 +18,7 @@ import atexit
 import fcntl
 import gc
 import hashlib
+import importlib
 import os
 import re
 import shutil
@@ -26,8 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -198,9 +198,25 @@ def kept(package: str) -> tuple[bool, Path, bool]:
 
 
 def compile_modules(names: Iterable[str]) -> None:
-    """Have modules compiled that are not yet, as many at a time as there are cores."""
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(_compile, names))
+    """Have modules compiled that are not yet, as many at a time as there are cores.
+
+    Each is compiled by a copy of this process, which must have a single thread and have compiled nothing yet: what
+    Numba needs before its first kernel, a third of a second, is made once.
+    """
+    waiting, running = _missing(names), set[int]()
+    if waiting:
+        cpu_target.typing_context.refresh()
+        cpu_target.target_context.refresh()
+    while waiting or running:
+        if waiting and len(running) < (os.cpu_count() or 1):
+            name = waiting.pop(0)
+            child = os.fork()
+            if child == 0:
+                _compile(name, _here)
+                os._exit(0)
+            running.add(child)
+        else:
+            running.discard(os.wait()[0])
 
 
 def prepared(package: str) -> list[str]:
@@ -213,7 +229,25 @@ def _missing(names: Iterable[str]) -> list[str]:
     return [name for name in names if not (_folder(name.partition(".")[0]) / name).is_dir()]
 
 
-def _compile(name: str) -> None:
+def _elsewhere(name: str, into: Path) -> bool:
+    """Compile a module in a process of its own; whether that went well."""
+    command = [sys.executable, "-c", f"import mfcp.{name}"]
+    return subprocess.run(command, env=_environment() | {_INTO: str(into)}, capture_output=True).returncode == 0
+
+
+def _here(name: str, into: Path) -> bool:
+    """Compile a module in this process, which is for nothing else; whether that went well."""
+    if _compiling.total or f"mfcp.{name}" in sys.modules:
+        return _elsewhere(name, into)  # last bits depend on what was compiled before
+    os.environ[_INTO] = str(into)
+    try:
+        importlib.import_module(f"mfcp.{name}")
+    except Exception:  # whoever imports it next is told
+        return False
+    return True
+
+
+def _compile(name: str, how: Callable[[str, Path], bool] = _elsewhere) -> None:
     """One module, whole or not at all; one that cannot be compiled says why where it is imported next."""
     folder = _folder(name.partition(".")[0])
     try:
@@ -225,12 +259,7 @@ def _compile(name: str) -> None:
             for left in folder.glob(f".{name}.*/"):
                 shutil.rmtree(left, ignore_errors=True)
             into = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
-            done = subprocess.run(
-                [sys.executable, "-c", f"import mfcp.{name}"],
-                env=_environment() | {_INTO: str(into)},
-                capture_output=True,
-            )
-            if done.returncode == 0:
+            if how(name, into):
                 os.rename(into, folder / name)
             else:
                 shutil.rmtree(into)

@@ -70,6 +70,8 @@ def test_what_is_fitted_by_has_the_slopes_of_what_is_predicted():
     step = 1e-6 * np.eye(len(x))
     slopes = [(np.log(parts.peak(x + own)) - np.log(parts.peak(x - own))) / 2e-6 for own in step]
     assert parts.log_slopes(x) == pytest.approx(np.array(slopes).T, abs=1e-7)
+    nothing = _Parts(np.full(1, 1e-9), np.full(1, 1e-9), np.full((1, len(x) - 4), 1e-9))
+    assert nothing.log_slopes(x)[0] == pytest.approx(np.eye(len(x))[0])  # the base is all there is
     assert parts.peak(np.where(np.arange(len(x)) == 1, -np.inf, x)).min() > 0  # a moment that never is the larger
 
 

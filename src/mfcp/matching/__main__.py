@@ -12,14 +12,15 @@ from mfcp.environment import collect_seldom, same_instructions
 collect_seldom()
 same_instructions()  # what the commands and stages use
 
-import numpy as np  # noqa: E402
-
 from mfcp.compiling import compile_modules, prepared  # noqa: E402
-from mfcp.matching.planning import solve  # noqa: E402
-from mfcp.matching.problem import MatchingProblem  # noqa: E402
 
 if __name__ == "__main__":
-    compile_modules(prepared("matching"))
+    compile_modules(prepared("matching"))  # before anything is imported that has kernels
+    import numpy as np
+
+    from mfcp.matching.planning import solve
+    from mfcp.matching.problem import MatchingProblem
+
     os.nice(10)
     times = np.random.default_rng(0).lognormal(size=(8, 120))
     for engine, kind in (("dual", np.float64), ("greedy", np.float64), ("dual", np.float32)):

@@ -150,27 +150,27 @@ class _Parts:
 
     def peak(self, x: Floats) -> Floats:
         """(n,) bytes under log factors."""
-        return self._moments(np.exp(x))[0]
+        e = np.exp(x)
+        return np.asarray(_BASE * e[0] + self._moments(e)[0])
 
     def log_slopes(self, x: Floats) -> Floats:
         """(n, K) derivatives of log bytes by log factors."""
         e = np.exp(x)
-        total, stepping, beginning = self._moments(e)
-        largest = total - _BASE * e[0]
-        by_stepping, by_beginning = ((each / largest) ** (_SHARPNESS - 1) for each in (stepping, beginning))
+        larger, stepping, beginning = self._moments(e)
+        by_stepping, by_beginning = ((each / larger) ** (_SHARPNESS - 1) for each in (stepping, beginning))
         slopes = np.column_stack([
-            np.full(len(total), _BASE), by_stepping * self.weights, by_stepping * self.states,
+            np.full(len(larger), _BASE), by_stepping * self.weights, by_stepping * self.states,
             by_beginning * self.weights, by_beginning[:, None] * self.outputs,
         ])  # fmt: skip
-        return np.asarray(slopes * e / total[:, None])
+        return np.asarray(slopes * e / (_BASE * e[0] + larger)[:, None])
 
     def _moments(self, e: Floats) -> tuple[Floats, Floats, Floats]:
-        """(n,) bytes at the peak, when the optimizer steps, and when the backward pass begins, without the base."""
+        """(n,) bytes beyond the base: of the larger moment, when the optimizer steps, when the backward pass begins."""
         stepping = self.weights * e[1] + self.states * e[2]
         beginning = self.weights * e[3] + self.states + self.outputs @ e[4:]
         high = np.maximum(stepping, beginning)
         ratio = np.minimum(stepping, beginning) / high
-        return _BASE * e[0] + high * (1 + ratio**_SHARPNESS) ** (1 / _SHARPNESS), stepping, beginning
+        return high * (1 + ratio**_SHARPNESS) ** (1 / _SHARPNESS), stepping, beginning
 
 
 def kept_outputs(graphs: OperatorGraphs) -> Bools:
