@@ -155,11 +155,7 @@ def test_nobody_is_warned_of_what_goes_on_in_the_background(tmp_path: Path) -> N
 
 
 def test_all_kernels_of_matching_that_need_it_are_prepared() -> None:
-    assert set(compiling.prepared("matching")) == {
-        *compiling.ROUNDS,
-        "matching.kernels.parallel_descent",
-        "matching.task_moves",
-    }
+    assert set(compiling.prepared("matching")) == {*compiling.ROUNDS, "matching.kernels.parallel_descent"}
 
 
 def test_an_edit_of_what_a_kernel_of_the_simulator_imports_has_it_compiled_again() -> None:

@@ -28,8 +28,6 @@ UNMIRRORED: dict[str, str] = {
     "commands/reading.py": "commands/test_check.py and walk/test_walk.py read logs with it, test_extensions.py files",
     "evaluation/benchmark.py": "commands/test_benchmark.py runs it",
     "matching/large/annealing.py": "matching/large/test_plan_search.py: its plans against enumeration",
-    "matching/kernels/expected_terms.py": "matching/kernels/test_expected_cost.py: costs against `normal`",
-    "matching/task_moves.py": "platform/deciding/test_what_if.py: every move against the cost of its plan",
     "paper/report.py": "paper/test_running.py writes it, to the byte",
     "paper/tracking.py": "paper/test_running.py tracks a study",
     "platform/state/schema.py": "platform/state/test_store.py uses every table",

@@ -39,7 +39,7 @@ LAYERS = {
         {"checks", "clock", "normal"},
         {"problem"},
         {"bounds", "kernels", "regret", "speedup"},
-        {"task_moves", "ties"},
+        {"ties"},
         {"integer", "large", "relaxed"},
         {"decomposition", "reference"},
         {"engines"},

@@ -48,6 +48,7 @@ _KEPT = 16  # versions of the sources of packages, the newest: a few megabytes e
 _IMPORT = re.compile(rb"^\s*from (mfcp[\w.]*) import", re.MULTILINE)
 _INTO = "MFCP_KERNELS_INTO"  # the folder of a process that compiles for the others
 _PREPARED = b"\nprepare(__name__)\n"
+_POLL_S = 0.02
 _running: list[subprocess.Popen[bytes]] = []  # may outlive this one
 _asked: set[str] = set()  # modules that another process compiles for this one
 
@@ -151,6 +152,8 @@ def prepare(module: str) -> None:
     if sys.stderr.isatty():
         print(f"compiling {name} for this machine, once: some ten seconds …", file=sys.stderr, flush=True)
     begin = time.perf_counter()
+    while name in _asked - {PRICES} and _running[-1].poll() is None and _missing([name]):
+        time.sleep(_POLL_S)  # it is that process's next, or the next but one: nobody begins it twice
     _compile(name)
     _compiling.total += time.perf_counter() - begin
 

@@ -111,7 +111,7 @@ def evaluate_moves(moments: Moments, plan: Ints, tasks: Ints, *, price: float, u
         price: of a unit of missing reliability, in units.
         unit: seconds.
     """
-    from mfcp.matching.task_moves import move_tasks
+    from mfcp.matching.kernels.expected_cost import move_tasks
 
     *beliefs, zeta, backlog = kernel_inputs(moments)
     tasks, value = np.ascontiguousarray(tasks, np.int64), np.empty((4, moments.time.shape[1], len(tasks)))
