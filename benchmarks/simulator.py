@@ -44,7 +44,8 @@ def drawn(n: int, accelerators: int, load: float, seed: int = 0) -> Jobs:
     gpus = rng.choice([1, 2, 4, 8, 16], n, p=[0.6, 0.15, 0.12, 0.1, 0.03])
     duration = np.exp(rng.normal(7.5, 1.6, n))
     span = float((gpus * duration).sum()) / accelerators / load
-    return Jobs.simple(np.sort(rng.uniform(0, span, n)), gpus, duration)
+    user = np.where(np.arange(n) % 2, "ann", "bob")
+    return Jobs.simple(np.sort(rng.uniform(0, span, n)), gpus, duration, user=user)
 
 
 def seconds(run: Callable[[], Any], times: int = 5) -> float:

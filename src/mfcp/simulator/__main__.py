@@ -17,7 +17,8 @@ from mfcp.simulator.simulation import import_policies, simulate  # noqa: E402
 
 if __name__ == "__main__":
     import_policies()
-    jobs = Jobs.simple(np.zeros(2), np.ones(2, np.int64), np.ones(2), deadline=np.ones(2))
+    ones = np.ones(2)
+    jobs = Jobs.simple(np.zeros(2), ones.astype(np.int64), ones, deadline=ones, user=np.array(["ann", "bob"]))
     for member in [each for each in Policy.members.values() if issubclass(each, Ordering)]:
         simulate(jobs, Cluster.parse("1"), member())
     simulate(jobs, Cluster.parse("1"), Policy.build("elastic_flow"))
