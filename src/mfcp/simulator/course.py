@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from mfcp.arrays import Bools, Floats, Ints
@@ -14,6 +12,7 @@ from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.kernels.books import FAILED, FINISHED, GIVEN_UP, SUBMITTED
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.policies.deciding import Falls
 from mfcp.simulator.qore.training_losses import TrainingLosses
 
 IDLE = 1000  # turns in which no job runs, after which none ever will
@@ -80,7 +79,7 @@ class Course:
         return np.asarray((self.jobs.iterations[rows] - self.left[rows]) / self.all_iterations(rows))
 
     @property
-    def falls(self) -> Callable[[Ints, Floats], Floats] | None:
+    def falls(self) -> Falls | None:
         """(k,) jobs, (k, C) iterations further → (k, C) falls of losses, see `TrainingLosses`; None without losses."""
         if (losses := self.losses) is None:
             return None

@@ -140,13 +140,16 @@ def queues():
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000), policy=st.one_of(queues(), st.builds(QoreDl), *(st.builds(each) for each in SIZERS)),
-    gpus=st.booleans(), success=st.sampled_from([1.0, 0.6]), dated=st.booleans(),
+    gpus=st.booleans(), success=st.sampled_from([1.0, 0.6]), dated=st.booleans(), tied=st.booleans(),
 )  # fmt: skip
-def test_nobody_is_lost_and_nobody_does_more_than_there_is(seed, policy, gpus, success, dated):
+def test_nobody_is_lost_and_nobody_does_more_than_there_is(seed, policy, gpus, success, dated, tied):
     rng = np.random.default_rng(seed)
-    n = 12
+    n = int(rng.integers(1, 13))
+    submit, limit = np.sort(rng.uniform(0, 2000, n)), rng.uniform(50, 2000, n)
+    if tied:  # at few instants, and alike
+        submit, limit = np.floor(submit / 700) * 700, np.full(n, limit[0])
     jobs, parts = case_of(
-        np.sort(rng.uniform(0, 2000, n)), rng.uniform(50, 2000, n),
+        submit, limit,
         deadline=np.where(rng.random(n) < (1.0 if dated else 0.5), rng.uniform(100, 4000, n), np.inf),
         asked=rng.integers(1, 5, n), peak=rng.uniform(0.5, 2, (n, 2)), server=rng.uniform(0.1, 0.5, (n, 2)),
         success=success,

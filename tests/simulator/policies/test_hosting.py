@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from mfcp.simulator.policies.hosting import SizeWish, everyone, more_workers, saved
+from mfcp.simulator.policies.hosting import SizeWish, more_workers, one_worker_each, time_saved
 from mfcp.simulator.policies.on_hosts.qore_dl import QoreDl
 
 
@@ -17,14 +17,14 @@ def wish(need):
 
 def test_a_worker_saves_what_its_job_takes_less():
     case = wish(np.full((3, 3), 0.1))
-    assert saved(case, np.array([0, 1, 4])) == pytest.approx([200, 100, 10])
+    assert time_saved(case, np.array([0, 1, 4])) == pytest.approx([200, 100, 10])
 
 
 def test_each_of_three_resources_bounds_who_gets_a_worker():
     for scarce in range(3):
         need = np.full((4, 3), 0.1)
         need[:, scarce] = 0.4
-        assert everyone(wish(need), np.array([2, 0, 1, 3])).tolist() == [1, 0, 1, 0]
+        assert one_worker_each(wish(need), np.array([2, 0, 1, 3])).tolist() == [1, 0, 1, 0]
         grown = more_workers(wish(need), np.array([1, 0, 0, 0]), 5, lambda workers: np.ones(4))
         assert grown.tolist() == [2, 0, 0, 0]
 

@@ -124,6 +124,11 @@ def test_an_order_by_what_is_left_follows_what_is_told():
     assert known == pytest.approx([700 + end, 280 + end])
 
 
+def test_rows_about_models_need_a_trace_that_names_them(tmp_path):
+    with pytest.raises(DataError, match="rows are about models, and the trace has no column model; name jobs by"):
+        read_losses(table(tmp_path, "model,epoch,loss\nx,1,1\n"), replace(JOBS, kind=np.array(["", ""])))
+
+
 def test_quality_goes_where_curves_say_that_losses_fall():
     """Two jobs after some 17 epochs: the loss of the first is as low as it gets, that of the second is not."""
     flat, falling = np.where(EPOCH < 5, 2.0 / EPOCH, 0.5), 2.0 / EPOCH

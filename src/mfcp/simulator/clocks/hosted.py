@@ -160,8 +160,7 @@ class _Hosted:
         course, limit = self.course, self.parts.limit
         if course.losses is not None:
             return course.believed_left(rows)
-        total, left = course.jobs.iterations[rows], course.left[rows]
-        whole = total + course.more[rows]
+        total, left, whole = course.jobs.iterations[rows], course.left[rows], course.all_iterations(rows)
         if len(limit):
             whole = np.where(left < total, whole, limit[rows])
         return np.asarray(np.maximum(whole - (total - left), 0.01 * whole))

@@ -24,7 +24,7 @@ def _each_as_much(rows: Ints, workers: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class HostedParts:
-    """Of n jobs on L hosts. Resources are accelerators, CPU and memory, in this order.
+    """What n jobs need of L hosts. Resources are accelerators, CPU and memory, in this order.
 
     Attributes:
         capacity: (L, 3) of the hosts; infinite where it is not known.
@@ -56,9 +56,8 @@ class HostedParts:
         if (jobs.gpus < 1).any():
             row = int((jobs.gpus < 1).argmax())
             raise SettingsError(f"job {jobs.id[row]} has no accelerator, and a worker has one; leave it out")
-        host = np.column_stack([np.full(len(cluster.size), PLENTY), cluster.cpu, cluster.memory]).astype(float)
-        host = np.where(host >= PLENTY, np.inf, host)
-        host[:, 0] = cluster.size
+        beside = np.column_stack([cluster.cpu, cluster.memory])
+        host = np.column_stack([cluster.size, np.where(beside >= PLENTY, np.inf, beside)])
         peak = np.column_stack([np.ones(len(jobs.gpus)), jobs.cpu / jobs.gpus, jobs.memory / jobs.gpus])
         rate = _Rates(ways)
         one = jobs.gpus / rate(np.arange(len(jobs.gpus)), jobs.gpus)

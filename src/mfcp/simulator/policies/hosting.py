@@ -91,7 +91,7 @@ class Resizing(Hosting):
         raise NotImplementedError
 
 
-def saved(wish: SizeWish, workers: Ints) -> Floats:
+def time_saved(wish: SizeWish, workers: Ints) -> Floats:
     """(k,) seconds that one more worker saves."""
     whole = wish.left * wish.seconds
     return np.where(workers > 0, whole / np.maximum(workers, 1) - whole / (workers + 1), whole)
@@ -102,7 +102,7 @@ def room_beside(wish: SizeWish, workers: Ints) -> Floats:
     return np.asarray(1.0 - workers @ wish.need)
 
 
-def everyone(wish: SizeWish, order: Ints, workers: Ints | None = None) -> Ints:
+def one_worker_each(wish: SizeWish, order: Ints, workers: Ints | None = None) -> Ints:
     """A worker for each job that has none, in this order, while there is room."""
     workers = np.zeros(len(wish.row), np.int64) if workers is None else workers
     free = room_beside(wish, workers)

@@ -18,7 +18,12 @@ FEWEST = 3
 SURE = 2 * LOSSES
 """Losses before which the end of a curve is not believed: chosen on runs apart, see `benchmarks/convergence.py`."""
 FALL = 9.0
-"""Of the curve 1 / (1 + 9 p) that stands in then, after a part p of all epochs: SLAQ's form, down to a tenth."""
+"""Of `assumed_loss`: down to a tenth."""
+
+
+def assumed_loss(part: Floats | float) -> Floats:
+    """The loss after a part of all epochs, over the first, where nobody has measured it: 1 / (1 + 9 p), SLAQ's form."""
+    return np.asarray(1.0 / (1.0 + FALL * part))
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,8 @@ class TrainingLosses:
             epochs = self._epochs(training, part)
             _, curve = self._told(training, epochs)
             if curve is None:
-                first = 1 - _assumed(1 / len(losses))
-                result[i] = (_assumed(part) - _assumed(np.minimum(part + further[i], 1.0))) / first
+                first = 1 - assumed_loss(1 / len(losses))
+                result[i] = (assumed_loss(part) - assumed_loss(np.minimum(part + further[i], 1.0))) / first
                 continue
             seen = losses[:epochs]
             ahead = np.minimum(epochs + further[i] * len(losses), len(losses))
@@ -95,7 +100,3 @@ class TrainingLosses:
                 curve = FITS[self.form](losses)
                 self._fits[key] = epochs_left(losses, curve, float(self.threshold[training]), limit), curve
         return self._fits[key]
-
-
-def _assumed(part: Floats | float) -> Floats:
-    return np.asarray(1.0 / (1.0 + FALL * part))

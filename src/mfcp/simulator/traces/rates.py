@@ -159,6 +159,8 @@ def read_named(path: Path, jobs: Jobs, columns: Sequence[str]) -> NamedRows:
     known, row = np.unique(names, return_inverse=True)
     asked = jobs.id if by == "job" else jobs.kind
     job_row = np.searchsorted(known, asked).clip(max=len(known) - 1)
+    if by == "kind" and not (asked != "").any():
+        raise DataError(f"{path}: rows are about models, and the trace has no column model; name jobs by a column job")
     for job in np.flatnonzero(known[job_row] != asked)[:1]:
         raise DataError(f"{path}: no row whose {column} is '{asked[job]}', which job {jobs.id[job]} of the trace has")
     return NamedRows(frame, "job" if by == "job" else "model", known, row.astype(np.int64), job_row.astype(np.int64))

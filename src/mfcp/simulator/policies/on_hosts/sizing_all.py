@@ -9,7 +9,8 @@ from pydantic import Field
 
 from mfcp.arrays import Floats, Ints
 from mfcp.simulator.policies.base import Uses
-from mfcp.simulator.policies.hosting import Resizing, SizeWish, everyone, more_workers, room_beside, saved
+from mfcp.simulator.policies.hosting import Resizing, SizeWish, more_workers, one_worker_each, room_beside, time_saved
+from mfcp.simulator.qore.training_losses import assumed_loss
 
 
 class HostedOptimus(Resizing):
@@ -22,8 +23,8 @@ class HostedOptimus(Resizing):
 
     def sizes(self, wish: SizeWish) -> Ints:
         """By the time that a worker saves."""
-        workers = everyone(wish, np.arange(len(wish.row)))
-        return more_workers(wish, workers, self.most, lambda w: saved(wish, w))
+        workers = one_worker_each(wish, np.arange(len(wish.row)))
+        return more_workers(wish, workers, self.most, lambda w: time_saved(wish, w))
 
 
 class HostedSlaq(Resizing):
@@ -42,9 +43,9 @@ class HostedSlaq(Resizing):
 
         def loss(workers: Ints) -> Floats:
             after = np.minimum(wish.done + self.ahead_s * workers / wish.seconds, end)
-            return np.asarray(1.0 / (1.0 + 9.0 * after / end))
+            return assumed_loss(after / end)
 
-        workers = everyone(wish, np.arange(len(wish.row)))
+        workers = one_worker_each(wish, np.arange(len(wish.row)))
         if wish.falls is None:
             return more_workers(wish, workers, self.most, lambda w: loss(w) - loss(w + 1))
         ahead = np.arange(self.most + 1) * self.ahead_s / wish.seconds[:, None]
@@ -74,4 +75,4 @@ class HostedElasticFlow(Resizing):
                 workers[i] = int(max(least[i], 1))
                 free -= workers[i] * wish.need[i]
         shortest = np.argsort(wish.left * wish.seconds, kind="stable")
-        return more_workers(wish, everyone(wish, shortest, workers), self.most, lambda w: saved(wish, w))
+        return more_workers(wish, one_worker_each(wish, shortest, workers), self.most, lambda w: time_saved(wish, w))

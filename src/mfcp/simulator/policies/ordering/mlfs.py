@@ -9,8 +9,7 @@ from pydantic import Field
 
 from mfcp.arrays import Floats
 from mfcp.simulator.policies.base import Instant, Keys, Ordering, Uses, View
-
-FALL = 9.0  # the loss falls to a tenth by the believed end
+from mfcp.simulator.qore.training_losses import FALL
 
 
 class Mlfs(Ordering):

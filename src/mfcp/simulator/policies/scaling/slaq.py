@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from mfcp.arrays import Bools, Floats
+from mfcp.arrays import Bools
 from mfcp.simulator.policies.base import Uses
 from mfcp.simulator.policies.deciding import Allotment, Decider, Deciding, Demand, grow
-from mfcp.simulator.policies.ordering.mlfs import FALL
+from mfcp.simulator.qore.training_losses import assumed_loss
 
 _STARVED = 1e6  # what nothing is worth, so that every job first gets something; far below any fall
 
@@ -19,9 +19,9 @@ _STARVED = 1e6  # what nothing is worth, so that every job first gets something;
 class Slaq(Deciding):
     """Quality-driven: what is free goes to the job whose loss it lowers most in the next interval, per accelerator.
 
-    Zhang et al., "SLAQ", SoCC 2017, §4.2: every job has its least size, as far as there is room, so that none starves;
-    then the sum of all falls of normalised losses until the next decision is as large as steps of the largest marginal
-    gain make it. With the belief `losses` falls are those of curves fitted to the
+    Zhang et al., "SLAQ", SoCC 2017, §4.2: the sum of all falls of normalised losses until the next decision is as large
+    as steps of the largest marginal gain make it. Before that every job has its least size, as far as there is room, so
+    that none starves. With the belief `losses` falls are those of curves fitted to the
     losses so far; else the loss after a part p of a job is 1 / (1 + 9 p), an assumed curve.
     """
 
@@ -55,12 +55,9 @@ class _Slaq:
         part = np.clip(1.0 - demand.left / np.maximum(whole, 1e-9), 0.0, 1.0)
         further = np.minimum(demand.rate * self.every_s, demand.left[:, None])
         if demand.falls is None:
-            fall = _loss(part)[:, None] - _loss(part[:, None] + further / np.maximum(whole, 1e-9)[:, None])
+            after = part[:, None] + further / np.maximum(whole, 1e-9)[:, None]
+            fall = assumed_loss(part)[:, None] - assumed_loss(after)
         else:
             fall = demand.falls(demand.job, further)
         worth = np.column_stack([np.where(demand.rate > 0, fall, -np.inf), np.full(len(jobs), -_STARVED)])
         return Allotment(grow(demand, np.full(len(jobs), -1), worth), demand.now + self.every_s)
-
-
-def _loss(part: Floats) -> Floats:
-    return np.asarray(1.0 / (1.0 + FALL * part))
