@@ -206,10 +206,11 @@ def decide(x: Floats, seconds: Floats) -> None:
     done = total * rng.uniform(0, 0.9, n)
     jobs = RunningJobs(now, total, done, total - done, rng.integers(1, 5, n), rng.uniform(0.01, 0.2, n))
     available = (total - done) * now * rng.uniform(0.5, 1.5, n)
-    running = Running(jobs, available, own.given, np.ones((n, 2)))
+    none = np.zeros(n)  # of accelerators, in a cluster of CPUs
+    running = Running(jobs, available, np.column_stack([none, own.given]), np.tile([0.0, 1.0, 1.0], (n, 1)))
 
     def times(chosen: Ints, sizes: Floats) -> Floats:
-        asked = Allocations(np.repeat(own.work[chosen], sizes.shape[1], axis=0), sizes.reshape(-1, len(GIVEN)))
+        asked = Allocations(np.repeat(own.work[chosen], sizes.shape[1], axis=0), sizes[..., 1:].reshape(-1, len(GIVEN)))
         return learned.predict(asked).reshape(sizes.shape[:2])
 
     for load in (0.3, 0.6):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import qoredl
-from benchmarks.qoredl import GIVEN, SECONDS, WORK, interval, read, score_file
+from benchmarks.qoredl import GIVEN, SECONDS, WORK, decide, interval, read, score_file
 
 
 def test_groups_are_drawn_whole() -> None:
@@ -17,6 +17,18 @@ def test_groups_are_drawn_whole() -> None:
     groups = np.repeat([7, 9], [10, 2])
     model = np.where(groups == 7, 0.2, 0.6) + np.tile([-0.1, 0.1], 6)
     assert interval(model, np.full(12, 0.4), groups) == pytest.approx((3.2 / 4.8, 0.5, 1.5))
+
+
+def test_a_decision_of_the_adjuster_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    """On times that more CPU shortens: late jobs change their size."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.exp(rng.uniform(0, 3, (60, len(WORK)))), rng.uniform(0.5, 1.3, (60, len(GIVEN)))])
+    decide(x, x[:, 0] / x[:, -2])
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 2
+    for load, line in zip(("0.3", "0.6"), told, strict=True):
+        assert line.startswith(f"100 running jobs, load {load}: ")
+        assert int(line.split(": ")[1].split()[0]) > 0
 
 
 def test_peaks_are_judged_where_a_file_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
