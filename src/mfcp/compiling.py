@@ -215,8 +215,10 @@ def compile_modules(names: Iterable[str]) -> None:
             name = waiting.pop(0)
             child = os.fork()
             if child == 0:
-                _compile(name, _here)
-                os._exit(0)
+                try:
+                    _compile(name, _here)
+                finally:  # whatever happens, the copy does not go on with what its original does
+                    os._exit(0)
             running.add(child)
         else:
             running.discard(os.wait()[0])
