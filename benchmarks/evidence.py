@@ -4,6 +4,7 @@
     python benchmarks/evidence.py --data DIR --out OUT --only timm-1      one log's draw of test families
     python benchmarks/evidence.py --page --out OUT         docs/evidence.json, the page and its figures from OUT alone
     python benchmarks/evidence.py --data DIR --further     more draws of gavel for one comparison, added to the page
+    python benchmarks/evidence.py --data DIR --intervals   the shares that intervals hold, anew, on the page
     python benchmarks/evidence.py --data DIR --json FILE   the goals' ratios for programs, on the logs in DIR alone
 
 Draws of test families and settings beyond those of the study, three splits of all others each, rounds of 5 tasks in
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evidence_page import COMPARED, SCORED, records_of, summarise, write_further, write_page
+from evidence_page import COMPARED, IN_TABLE, SCORED, records_of, summarise, write_further, write_intervals, write_page
 from evidence_rounds import Way, play
 from evidence_training import retrained, without_a_tenth
 from records import write_records
@@ -152,11 +153,12 @@ def trainings(log: FreshLog) -> Iterable[pd.DataFrame]:
         print(setting.name, "trained", flush=True)
 
 
-def scored(folder: Path, draw: int, ways: Sequence[str] = (BASE, *SCORED.values())) -> pd.DataFrame:
-    """The rounds of a log's draw, in some ways: by default those that goals name."""
+def scored(folder: Path | None, draw: int, ways: Sequence[str] = (BASE, *SCORED.values())) -> pd.DataFrame:
+    """The rounds of a log's draw, in some ways: by default those that goals name. None is the log that is made."""
     log = FreshLog(folder, draw)
     found = [table for setting in log.each(log.usual) for table in played(log.trained(setting), setting, ROUNDS, ways)]
-    return pd.concat(found, ignore_index=True).assign(log=folder.resolve().name, draw=str(draw + 1))
+    name = folder.resolve().name if folder else LOGS[0]
+    return pd.concat(found, ignore_index=True).assign(log=name, draw=str(draw + 1))
 
 
 def score(data: Path, target: Path, processes: int) -> None:
@@ -190,6 +192,16 @@ def further(data: Path, processes: int) -> None:
     write_further(FURTHER, rounds)
 
 
+def intervals(data: Path, processes: int) -> None:
+    """How many of the 80 % intervals hold the truth, for a page whose plans are as they were."""
+    folders = [None if name == LOGS[0] else data / name for name in LOGS]
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+        waiting = [pool.submit(scored, folder, draw, IN_TABLE) for folder in folders for draw in range(DRAWS)]
+        for done, _ in enumerate(as_completed(waiting), 1):
+            print(f"{done} of {len(waiting)} draws", file=sys.stderr, flush=True)
+        write_intervals(summarise(pd.concat([future.result() for future in waiting], ignore_index=True)))
+
+
 def logs_in(data: Path) -> list[Path]:
     """The folder itself, if it is a log; else those of `timm` and `gavel` that are in it."""
     if data.is_dir() and find_table(data, "runs") is not None:
@@ -211,6 +223,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="LOG-DRAW", help="one of them, such as timm-1")
     parser.add_argument("--page", action="store_true", help="write numbers and page, and run nothing")
     parser.add_argument("--further", action="store_true", help=f"{MORE} more draws of {FURTHER}, in three ways")
+    parser.add_argument("--intervals", action="store_true", help="shares that intervals hold, on the page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="gets the goals' ratios, a log at a time")
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="draws beside each other (2)")
     options = parser.parse_args()
@@ -221,6 +234,9 @@ def main() -> None:
         return
     if options.further:
         further(options.data, options.processes)
+        return
+    if options.intervals:
+        intervals(options.data, options.processes)
         return
     if options.out is None:
         parser.error("--out: expected the folder of the rounds")

@@ -89,20 +89,22 @@ def _play_seed(
     source = setting.source_task
     for own in rounds:
         shift, covariance = np.zeros((len(own), setting.clusters)), np.repeat(process.total[None], len(own), axis=0)
+        untold = np.ones(shift.shape)
         moved = np.zeros(len(own), bool)
         if way.history != "none" and seen.task:
             for q, j in enumerate(own):
                 cells = _related(seen, points, source, int(j), way)
                 if len(cells.cluster):
                     told = process.condition(points.take(own[q : q + 1]), cells)
-                    shift[q], covariance[q], moved[q] = told.shift[0], told.covariance[0], True
+                    shift[q], covariance[q], untold[q] = told.shift[0], told.covariance[0], told.untold[0]
+                    moved[q] = True
         before = Belief.of(
             np.exp(log_time[:, own])[None], A[:, own][None], log_sd=scale * calibration.log_sd[s],
             own_sd=calibration.own_sd[s], a_sd=calibration.a_sd[s], gamma=setting.gamma[s],
             allowed=setting.allowed[:, own][None], zeta=setting.zeta,
         )  # fmt: skip
         start = np.broadcast_to(process.total, (1, *covariance.shape))
-        belief = informed(before, shift[None], start, covariance[None])
+        belief = informed(before, shift[None], start, covariance[None], untold[None])
         open_cells = setting.allowed[:, own].copy()
         cells_made = 0
         while way.budget is None or cells_made < way.budget:

@@ -179,8 +179,8 @@ def _short(kept: dict[str, Any]) -> str:
   fifth of their squared error ([features](features.md)). Training steps have {mape("A train", "learned operators")}: only the
   forward graphs are known there.
 - A kind of accelerator that a job was never spread on costs {mape("E Gavel placement", "profiled fit + processes")}, and
-  the largest count of Gavel's jobs {mape("E Gavel count", "profiled fit + processes")}: its language model is several
-  times as fast on eight V100 as on four, and in this form twice the accelerators are at most twice as fast.
+  the largest count of Gavel's jobs {mape("E Gavel count", "profiled fit + processes")}: most of its models are faster on
+  eight V100 than on four, its language model several times, and what other models did there says a part of it.
 - Releases learn peak memory from logs that tell it, of training steps in full precision alone, with factors for each
   kind of accelerator; only one GPU was measured.
 """

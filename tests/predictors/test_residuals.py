@@ -74,6 +74,11 @@ def test_it_is_the_dense_gaussian_posterior(seed):
         assert told.shift[j] == pytest.approx(shift, abs=1e-10)
         assert told.covariance[j] == pytest.approx(covariance, abs=1e-10)
         assert told.parts[j].sum(axis=1) == pytest.approx(told.shift[j], abs=1e-12)
+        others = observed.take(observed.points.task != points.task[j])
+        left = np.diagonal(dense(process, points, others, j)[1])
+        assert told.untold[j] == pytest.approx(np.diagonal(covariance) / left, abs=1e-10)
+        own = (observed.points.task == points.task[j]) & (observed.points.family == points.family[j])
+        assert own.any() or (told.untold[j] == 1.0).all()
         related = observed.points.family[told.cells[j]] == points.family[j]
         assert related.all()
 
@@ -98,6 +103,7 @@ def test_nothing_related_changes_nothing_at_all():
         told = process.condition(other, cells)
         assert not told.shift.any()
         assert np.array_equal(told.covariance[0], process.total)
+        assert (told.untold == 1.0).all()
         assert not len(told.cells[0])
 
 

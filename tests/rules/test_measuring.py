@@ -207,3 +207,19 @@ def test_evidence_in_steps_leaves_the_spread_that_it_leaves_at_once(seed, factor
         then[0, 0] = measured(now[0, 0], np.asarray(i), VARIANCE)[1]
         now, step = then, informed(step, none, now, then)
     assert step.log_sd == pytest.approx(informed(b, none, covariance, now).log_sd, rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.0, 2.5])
+def test_other_tasks_leave_the_scale_and_the_task_itself_takes_what_is_left_of_it(factor):
+    """A third of the variance is left by others; then a cell is measured, at once with them or thereafter."""
+    b, covariance = spread(factor=factor)
+    told, none = covariance / 3, np.zeros((1, 4, 3))
+    others = informed(b, none, covariance, told, np.ones((1, 4, 3)))
+    assert others.log_sd == pytest.approx(b.log_sd / np.sqrt(3), rel=1e-12)
+    after, untold = told.copy(), np.ones((1, 4, 3))
+    after[0, 1] = measured(told[0, 1], np.asarray(2), VARIANCE)[1]
+    untold[0, 1] = np.diagonal(after[0, 1]) / np.diagonal(told[0, 1])
+    at_once, then = informed(b, none, covariance, after, untold), informed(others, none, told, after)
+    assert at_once.log_sd == pytest.approx(then.log_sd, rel=1e-9)
+    scale = 1 + (factor - 1) * untold[0, 1, 2]
+    assert at_once.log_sd[0, 2, 1] == pytest.approx(scale * np.sqrt(after[0, 1, 2, 2]))

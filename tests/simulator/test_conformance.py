@@ -4,6 +4,7 @@ import json
 from random import Random
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks.published import elasticflow, fgd, gavel, muri
@@ -62,6 +63,25 @@ def test_a_row_for_programs_has_what_the_table_has():
     assert (skipped["ours"], skipped["relative"], skipped["ok"]) == (None, None, False)
     assert skipped["said"] == "no such policy"
     assert number("c", 0.0, 1.0, 0.1, unit="ratio").record("fgd")["relative"] is None
+
+
+def test_types_of_jobs_are_drawn_from_the_list_as_it_was(tmp_path):
+    """By hand: two jobs of each place in the list of four types; A3C went from the second place to the last."""
+    names, speed = ["ResNet", "LM (batch size 5)", "Recommendation", "A3C"], [1.0, 2.0, 3.0, 5.0]
+    rows = [(device, k, names[k], speed[k] / slower) for k in range(4)
+            for slower, device in ((1, "v100"), (2, "p100"), (4, "k80"))]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["device", "job_type_index", "job_type", "steps_per_s"])
+    table.to_parquet(tmp_path / "throughputs.parquet")
+    kind, seconds = np.repeat(np.arange(4), 2), np.arange(1.0, 9.0)
+    pd.DataFrame({
+        "seed": 0, "job": np.arange(8), "job_type_index": kind, "duration_on_v100_s": seconds,
+        "steps": seconds * np.array(speed)[kind], "unit_gap": 1.0,
+    }).to_parquet(tmp_path / "jobs.parquet")  # fmt: skip
+    for earlier, order in ((False, [0, 1, 2, 3]), (True, [0, 3, 1, 2])):
+        jobs, found = gavel.read_jobs(tmp_path, 0, 10.0, earlier=earlier)
+        assert found[:, 0].tolist() == [speed[order[k]] for k in kind]
+        assert jobs.iterations == pytest.approx(seconds * found[:, 0])
+        assert jobs.submit.tolist() == [10.0 * k for k in range(8)]
 
 
 def given_by_the_letter(seed, count):

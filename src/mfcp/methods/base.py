@@ -175,8 +175,10 @@ class Trained:
             if observed is not None and len(observed[s].cluster):
                 process = self.process(s)
                 told = process.condition(points_of(setting, s).take(own.ravel()), observed[s])
-                shift, after = (v.reshape(*own.shape[1:], *v.shape[1:]) for v in (told.shift, told.covariance))
-                belief = informed(belief, shift, np.broadcast_to(process.total, after.shape), after)
+                shift, after, untold = (
+                    v.reshape(*own.shape[1:], *v.shape[1:]) for v in (told.shift, told.covariance, told.untold)
+                )
+                belief = informed(belief, shift, np.broadcast_to(process.total, after.shape), after, untold)
             result.append(belief)
         return result
 

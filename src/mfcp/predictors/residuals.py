@@ -87,12 +87,14 @@ class Conditioned:
     Attributes:
         shift: (n, M) what is added to predicted log times; 0 where nothing related was observed.
         covariance: (n, M, M) of a task's errors thereafter; exactly the process's `total` where nothing was.
+        untold: (n, M) what the task's own cells leave of the variance that other tasks' leave; 1 where it has none.
         cells: per task, positions (k,) of the cells that told of it.
         parts: per task, (M, k) what each of them adds to the shift.
     """
 
     shift: Floats
     covariance: Floats
+    untold: Floats
     cells: tuple[Ints, ...]
     parts: tuple[Floats, ...]
 
@@ -180,7 +182,7 @@ class ResidualProcess:
             observed: K cells.
         """
         n, M = len(points.task), len(self.family)
-        shift, covariance = np.zeros((n, M)), np.repeat(self.total[None], n, axis=0)
+        shift, covariance, untold = np.zeros((n, M)), np.repeat(self.total[None], n, axis=0), np.ones((n, M))
         cells: list[Ints] = [np.zeros(0, np.int64)] * n
         parts: list[Floats] = [np.zeros((M, 0))] * n
         for family in np.unique(points.family):
@@ -191,13 +193,13 @@ class ResidualProcess:
             across = distances(points.Z[at], observed.points.Z[own])
             same = points.task[at][:, None] == observed.points.task[own]
             order = np.argsort(np.where(same, -1.0, across), axis=1, kind="stable")[:, :NEAREST]
-            near = own[order]  # (n', k)
+            near, same = own[order], np.take_along_axis(same, order, 1)  # (n', k)
             seen = observed.take(near.ravel())
             k, shape = near.shape[1], near.shape
             between = np.take_along_axis(across, order, 1)
             to = self._covariance(
                 np.arange(M)[None, :, None], observed.cluster[near][:, None, :], between[:, None, :],
-                np.take_along_axis(same, order, 1)[:, None, :],
+                same[:, None, :],
             )  # fmt: skip  # (n', M, k)
             among = np.stack([distances(Z, Z) for Z in observed.points.Z[near]])
             cluster, names = observed.cluster[near], observed.points.task[near]
@@ -205,19 +207,33 @@ class ResidualProcess:
                 cluster[:, :, None], cluster[:, None, :], among, names[:, :, None] == names[:, None, :]
             )
             inner = inner + seen.variance.reshape(shape)[:, :, None] * np.eye(k)
-            gain = np.linalg.solve(inner, to.swapaxes(1, 2)).swapaxes(1, 2)  # (n', M, k)
+            gain, left = _conditioned(self.total, to, inner)
             each = gain * seen.residual.reshape(shape)[:, None, :]
             shift[at] = each.sum(axis=2)
-            left = self.total - gain @ to.swapaxes(1, 2)
-            covariance[at] = (left + left.swapaxes(1, 2)) / 2
+            covariance[at] = left
+            measured = same.any(axis=1)
+            if measured.any():
+                others = np.where(same[measured, None, :], 0.0, to[measured])
+                apart = ~(same[measured, :, None] | same[measured, None, :]) | np.eye(k, dtype=bool)
+                before = _conditioned(self.total, others, np.where(apart, inner[measured], 0.0))[1]
+                untold[at[measured]] = np.diagonal(left[measured], axis1=1, axis2=2) / np.diagonal(
+                    before, axis1=1, axis2=2
+                )
             for row, task in enumerate(at):
                 cells[task], parts[task] = near[row], each[row]
-        return Conditioned(shift, covariance, tuple(cells), tuple(parts))
+        return Conditioned(shift, covariance, untold, tuple(cells), tuple(parts))
 
     def _covariance(self, i: Ints, j: Ints, d: Floats, same: Bools) -> Floats:
         """Of two cells of one family, on clusters i and j."""
         result: Floats = self.family[i, j] + self.near[i, j] * np.exp(-d / self.length) + self.task[i, j] * same
         return result
+
+
+def _conditioned(total: Floats, to: Floats, inner: Floats) -> tuple[Floats, Floats]:
+    """Gain (n, M, k) and covariance (n, M, M) of errors after cells, whose covariance is `inner`, `to` with errors."""
+    gain = np.linalg.solve(inner, to.swapaxes(1, 2)).swapaxes(1, 2).astype(np.float64, copy=False)
+    left = total - gain @ to.swapaxes(1, 2)
+    return gain, (left + left.swapaxes(1, 2)) / 2
 
 
 def _told_by_relatives(process: ResidualProcess, error: Floats, known: Bools, points: TaskPoints) -> float:

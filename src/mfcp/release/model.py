@@ -150,7 +150,7 @@ class Release:
             points = before.points
             told, task = process.condition(points, evidence.cells), points.task
             errors = told.covariance
-            belief = informed(belief, told.shift[None], total[None], errors[None])
+            belief = informed(belief, told.shift[None], total[None], errors[None], told.untold[None])
         belief = self.known.update(belief, before.at, before.factor)
         return Believed(belief, errors, told, evidence, task, self.cluster_id, before.peak, self._lacks(before))
 

@@ -65,24 +65,28 @@ def measured(covariance: Floats, cluster: Ints, variance: float) -> tuple[Floats
     return gain, covariance - gain[..., :, None] * column[..., None, :]
 
 
-def informed(belief: Belief, shift: Floats, before: Floats, after: Floats) -> Belief:
+def informed(belief: Belief, shift: Floats, before: Floats, after: Floats, untold: Floats | None = None) -> Belief:
     """The belief after something was observed that its predictions did not know.
 
     The spread of a cell narrows as the process says it does, from where it was. By how much it differs from the
     process's, because part of a task is not told, or its newest tasks were off by more, or errors are not normal, goes
-    as the error goes that this is about: what was measured is as certain as its measurement. It never widens.
+    as the task itself is measured: what was measured is as certain as its measurement. Other tasks leave less of the
+    same error, so that the spread keeps its scale. It never widens.
 
     Args:
         belief: of B rounds.
         shift: (B, N, M) to be added to log times.
         before, after: (B, N, M, M) covariance of each task's errors; where they are equal, nothing changes.
+        untold: (B, N, M) what cells of the task itself left of the variance that others left; None: only its own were
+            observed.
     """
     whole = _ratio(*(np.diagonal(each, axis1=-2, axis2=-1) for each in (before, after)))
     own = _ratio(own_variance(before), own_variance(after))
     process_sd = np.sqrt(np.diagonal(before, axis1=-2, axis2=-1))
     scale = belief.log_sd.swapaxes(1, 2)  # of the belief's deviation to the process's
     scale = np.divide(scale, process_sd, out=np.ones(scale.shape), where=(scale > 0) & (process_sd > 0))
-    narrowed = np.minimum(np.sqrt(whole) * (1 + (1 / scale - 1) * (1 - whole)), 1.0)
+    told = 1 - (whole if untold is None else untold)
+    narrowed = np.minimum(np.sqrt(whole) * (1 + (1 / scale - 1) * told), 1.0)
     return replace(
         belief,
         T=belief.T * np.exp(shift).swapaxes(1, 2),

@@ -75,6 +75,49 @@ def test_it_is_the_posterior_of_the_sum_of_kernels(fitted, left_out):
     assert sd**2 == pytest.approx(variance, abs=1e-8)
 
 
+def stepping(models=4):
+    """Jobs on one device that double their time up to four accelerators, and halve it at eight: faster links there."""
+    rows = [(f"m{j}", g, (j + 1.0) * {1: 1.0, 2: 2.0, 4: 4.0, 8: 2.0}[g] * (1 + 0.05 * j * (g == 8)))
+            for j in range(models) for g in (1, 2, 4, 8)]  # fmt: skip
+    model, g, seconds = map(np.array, zip(*rows, strict=True))
+    known = ScaledRuns(model, np.full(len(g), "d"), 32.0 * g, g.astype(float), np.zeros(len(g), bool))
+    return known, seconds
+
+
+def test_beyond_its_accelerators_a_job_does_what_others_did():
+    known, seconds = stepping()
+    out = (known.model == "m0") & (known.accelerators == 8)
+    fitted = ScaledTimes.fit(known.take(~out), seconds[~out])
+    told, sd = fitted.predict(known.take(out))
+    assert told == pytest.approx([2.0 * 1.1], rel=0.15)
+    # By hand: the middle of the others' steps, and what the fit is, weighed by how far each is off for others.
+    steps = np.log([0.5 * (1 + 0.05 * j) for j in (1, 2, 3)])
+    off = fitted.steps.off[(fitted.steps.beyond.model != "m0") & (fitted.steps.beyond.accelerators == 8)]
+    assert len(off) == 3
+
+    def variance(values):
+        return (3 * (1.48 * np.median(np.abs(values))) ** 2 + 0.2**2) / 4
+
+    weight = 1 / (np.array([variance(steps - steps[1]) * 4 / 3, variance(off)]) + 0.05**2)
+    both = np.array([np.log(4.0) + steps[1], np.log(fitted._told(known.take(out))[0][0])])
+    assert np.log(told) == pytest.approx([weight @ both / weight.sum()], abs=1e-9)
+    assert sd == pytest.approx([weight.sum() ** -0.5], abs=1e-9)
+
+
+def test_steps_of_others_count_only_beyond_and_only_of_two_models():
+    known, seconds = stepping()
+    for model, count in (("m0", 8.0), ("m0", 4.0)):  # nothing is beyond eight, and four lies within
+        out = (known.model == model) & (known.accelerators == count)
+        fitted = ScaledTimes.fit(
+            known.take(~out) if count == 4.0 else known, seconds[~out] if count == 4.0 else seconds
+        )
+        assert np.array_equal(fitted.predict(known.take(out))[0], fitted._told(known.take(out))[0])
+    known, seconds = stepping(models=2)
+    out = (known.model == "m0") & (known.accelerators == 8)
+    fitted = ScaledTimes.fit(known.take(~out), seconds[~out])
+    assert np.array_equal(fitted.predict(known.take(out))[0], fitted._told(known.take(out))[0])
+
+
 def test_a_job_that_never_ran_is_refused(fitted, left_out):
     asked = left_out[2].take(np.arange(1))
     other = ScaledRuns(np.array(["other"]), asked.device, asked.batch, asked.accelerators, asked.spread)
