@@ -67,15 +67,15 @@ def observed(tables: dict[str, pd.DataFrame], truth: pd.DataFrame, seed: int) ->
 
 def main(seeds: range) -> None:
     settings, begin = MonitorSettings(), time.process_time()
-    settings = EmulatorSettings(**BASE)
-    graphs = zoo.capture_all({v.graph_id: v for v in drawn_variants(settings, seeds.start)}.values())
+    platform = EmulatorSettings(**BASE)
+    graphs = zoo.capture_all({v.graph_id: v for v in drawn_variants(platform, seeds.start)}.values())
     false: dict[str, int] = {"time": 0, "reliability": 0}
     runs, mix, tasks = 0, 0, 0
     delays: dict[str, list[float]] = {name: [] for name in CHANGES}
     others = 0
     with progress("drift", len(seeds)) as advance:
         for seed in seeds:
-            calm = emulate(settings, seed, graphs=graphs)
+            calm = emulate(platform, seed, graphs=graphs)
             seen = observed(calm, calm["truth"], seed)
             found = alarms(seen, calm["tasks"], settings)
             for kind in false:
