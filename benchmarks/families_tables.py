@@ -193,8 +193,8 @@ def _bound(log: neusight.Log, run: int, device: int) -> float:
 
 def column_d(folder: Path, draws: int) -> list[Part]:
     """Allocations of known models, and models that nobody has run."""
-    x, seconds = qoredl.read(folder / "iteration_time.parquet")
-    y, logs = np.log(seconds), np.log(x)
+    x, measured = qoredl.read(folder / "iteration_time.parquet")
+    y, logs = np.log(measured[qoredl.SECONDS]), np.log(x)
     configuration = np.unique(x, axis=0, return_inverse=True)[1].ravel()
     model = np.unique(x[:, : len(qoredl.WORK)], axis=0, return_inverse=True)[1].ravel()
 

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.evidence_page import SCORED, SUMS, records_of, summarise
 from benchmarks.families_judged import Part, records
+from benchmarks.qoredl import GIVEN, SECONDS, WORK
 from benchmarks.records import names_of, write_records
 
 ROOT = Path(__file__).parents[2]
@@ -85,3 +86,49 @@ def test_a_folder_without_data_is_told(program: str, said: str, tmp_path: Path) 
         assert json.loads((tmp_path / "rows.json").read_text()) == []
     else:
         assert (done.returncode, (tmp_path / "rows.json").exists()) == (2, False)
+
+
+def small_tables(folder: Path) -> None:
+    """Qore-DL's log of six models, and the two tables of throughputs: what columns D and E ask for."""
+    rng = np.random.default_rng(0)
+    for name in ("qoredl", "gavel", "schedulers/elasticflow"):
+        (folder / name).mkdir(parents=True)
+    models = rng.uniform(1e6, 1e9, (6, len(WORK)))
+    rows = [(*model, cpu, memory) for model in models for cpu in (1.0, 2.0, 4.0) for memory in (2.0, 4.0)] * 2
+    log = pd.DataFrame(rows, columns=[*WORK, *GIVEN])
+    log[SECONDS] = log[WORK[0]] / 1e8 / log[GIVEN[0]] * rng.lognormal(0, 0.05, len(log))
+    log.to_parquet(folder / "qoredl/iteration_time.parquet")
+    pd.DataFrame(
+        [(f"m{j}", "A100", g, 64, 8.0 * g**0.9 / (j + 1)) for j in range(4) for g in (1, 2, 4, 8, 16)],
+        columns=["model", "gpu", "num_gpus", "global_batch_size", "iterations_per_s"],
+    ).to_csv(folder / "schedulers/elasticflow/throughputs.csv", index=False)
+    kinds = [(kind, g, where) for kind in ("K80", "V100") for g in (1, 2, 4) for where in
+             (("consolidated", "unconsolidated") if g > 1 else ("consolidated",))]  # fmt: skip
+    clusters = [(f"{kind}-{g}-{where}", kind, g, where, 1e13, 1e12) for kind, g, where in kinds]
+    figures = ("accelerator", "accelerator_count", "placement", "peak_flops", "memory_bandwidth")
+    pd.DataFrame(clusters, columns=["cluster_id", *figures]).to_parquet(folder / "gavel/clusters.parquet")
+    pd.DataFrame({"task_id": [f"t{j}" for j in range(4)], "model": [f"m{j}" for j in range(4)]}).to_parquet(
+        folder / "gavel/tasks.parquet"
+    )
+    runs = [(f"t{j}", cluster[0], "succeeded", (j + 1) * (2.0 if cluster[1] == "K80" else 1.0) * 0.1, 32)
+            for j in range(4) for cluster in clusters]  # fmt: skip
+    pd.DataFrame(runs, columns=["task_id", "cluster_id", "status", "step_time_s", "batch_size"]).to_parquet(
+        folder / "gavel/runs.parquet"
+    )
+
+
+def test_columns_of_tables_are_made_from_small_data(tmp_path: Path) -> None:
+    """The program as it is run on other data: every row of D and E has a number, and the profiled mean is right."""
+    small_tables(tmp_path)
+    command = [sys.executable, ROOT / "benchmarks/families.py", "--data", tmp_path, "--columns", "D,E", "--draws", "1"]
+    done = subprocess.run([*command, "--json", tmp_path / "rows.json"], capture_output=True, text=True, timeout=300,
+                          check=False, cwd=ROOT)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    held = ("configuration", "count", "placement")
+    parts = {f"E {name} {column}" for name in ("ElasticFlow", "Gavel") for column in held}
+    assert {row["part"] for row in rows} == parts | {"D configuration", "D model"}
+    found = {(row["part"], row["row"]): row["value"] for row in rows if row["metric"] == "mape"}
+    assert len(found) > 40
+    assert all(value >= 0 for value in found.values())
+    assert 0.03 < found["D configuration", "profiled mean"] < 0.09  # two runs with 5 % of noise each
