@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,17 +18,16 @@ from mfcp.progress import progress
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.pairs import JobPairs
-from mfcp.simulator.policies.base import Moment, Policy, Shares
+from mfcp.simulator.policies.base import Policy, Shares
 from mfcp.simulator.simulation import import_policies, simulate
 
 POLICIES = {
-    "allox": "allox", "fifo": "in_turn", "fifo_perf": "in_turn_fastest", "max_min_fairness": "las_shares",
-    "max_min_fairness_perf": "max_min", "finish_time_fairness": "finish_time_blind",
+    "allox": "allox", "fifo": "in_turn:published=true", "fifo_perf": "in_turn_fastest",
+    "max_min_fairness": "las_shares", "max_min_fairness_perf": "max_min", "finish_time_fairness": "finish_time_blind",
     "finish_time_fairness_perf": "finish_time", "fifo_packed": "in_turn_packed", "gandiva": "gandiva",
     "max_min_fairness_packed": "max_min_packed",
 }  # fmt: skip
 BLIND = ("las_shares", "finish_time_blind")
-AS_WRITTEN = "in turn, as written"
 ORDERS = (1, 2, 3)  # seeds of other orders in which blind policies fill the types
 MAX_MIN = "max_min_fairness_perf"
 WAYS = ("max_min", "max_min_admm", "max_min_in_parts")
@@ -61,13 +60,10 @@ def _number(folder: Path, row: dict[str, Any]) -> Number:
     number = Number(*what, row["value"], measure(run, policy), bound)
 
     def trial() -> Trial:
-        if policy == "in_turn":
-            found = tuple(measure(partial(run, order=order), AS_WRITTEN) for order in (None, *ORDERS))
-            return Trial("a full type is given again, as their code does, by other draws", found)
         others = [measure(partial(run, order=order), policy) for order in ORDERS]
         return Trial("other orders of the types", (measure(run, policy), *others))
 
-    return tried(number, trial if policy in (*BLIND, "in_turn") else None)
+    return tried(number, trial if policy in BLIND else None)
 
 
 @dataclass(frozen=True)
@@ -111,51 +107,6 @@ def orders(folder: Path, rates: float) -> list[Order]:
     return result
 
 
-class InTurnAsWritten(Shares):
-    """First in, first out to the letter of the published code, where a job takes a place that there is not.
-
-    A job takes the last of the types that had room, by name, which is V100. A type is drawn, too, but only to be
-    crossed off when the one that was taken is full: if it is another one, later jobs of the same reset go to the full
-    type as well, and share its time in rounds.
-    """
-
-    name: ClassVar[str] = ""
-    blind: ClassVar[bool] = True
-    strict: ClassVar[bool] = True
-
-    def watch(self) -> Callable[[Moment], Floats]:
-        """It remembers who has which type."""
-        return partial(self._solve, {})
-
-    def _solve(self, place: dict[int, int], moment: Moment) -> Floats:
-        row = {job: i for i, job in enumerate(moment.job.tolist())}
-        queue, free = [job for job in row if job not in place], moment.size.tolist()
-        for job in sorted(place):
-            kind = place[job]
-            if job in row:
-                free[kind] -= 1
-                continue
-            del place[job]
-            if queue and free[kind] >= 1 and moment.speed[row[queue[0]], kind] > 0:
-                place[queue.pop(0)] = kind
-                free[kind] -= 1
-        kinds = [kind for kind in (2, 1, 0) if free[kind] > 0]  # by name: K80, P100, V100
-        while queue and kinds:
-            job, fits = queue.pop(0), [at for at, kind in enumerate(kinds) if free[kind] >= 1]
-            if not fits:
-                break
-            drawn, kind = moment.random.randrange(len(fits)), kinds[-1]
-            if moment.speed[row[job], kind] > 0:
-                place[job] = kind
-                free[kind] -= 1
-                if free[kind] == 0:
-                    kinds.pop(fits[drawn])
-        share = np.zeros_like(moment.speed)
-        for job, kind in place.items():
-            share[row[job], kind] = 1.0
-        return share
-
-
 MEASURES: dict[str, Callable[[Callable[[str], Floats], str], float]] = {
     "mean_jct_s": lambda run, policy: float(run(policy)[4000:5000].mean()),
     "mean_jct_h": lambda run, policy: float(run(policy)[4000:5001].mean()) / 3600,
@@ -171,7 +122,7 @@ def _completion_times(
 ) -> Floats:
     jobs, speed = read_jobs(folder, seed, gap, earlier=earlier)
     cluster = Cluster.parse("v100:36,p100:36,k80:36")
-    built = InTurnAsWritten() if policy == AS_WRITTEN else Policy.build(policy)
+    built = Policy.parse(policy)
     drawn = seed if order is None else order
     pairs = read_pairs(folder, seed, earlier=earlier) if isinstance(built, Shares) and built.packs else None
     return simulate(jobs, cluster, built, speed=speed, pairs=pairs, last=LAST, seed=drawn).jct

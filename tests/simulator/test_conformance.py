@@ -1,16 +1,13 @@
 """What counts as explained and what as a miss in the benchmark of published numbers."""
 
 import json
-from random import Random
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchmarks.published import elasticflow, fgd, gavel, muri
-from benchmarks.published.gavel import InTurnAsWritten
 from benchmarks.published.results import Number, Trial, summary, tried
-from mfcp.simulator.policies.base import Moment
 
 
 def number(policy, *values, **more):
@@ -82,22 +79,6 @@ def test_types_of_jobs_are_drawn_from_the_list_as_it_was(tmp_path):
         assert found[:, 0].tolist() == [speed[order[k]] for k in kind]
         assert jobs.iterations == pytest.approx(seconds * found[:, 0])
         assert jobs.submit.tolist() == [10.0 * k for k in range(8)]
-
-
-def given_by_the_letter(seed, count):
-    """How many of so many jobs get each type, of one V100, two P100 and two K80."""
-    moment = Moment(
-        np.arange(count), np.ones(count, np.int64), np.ones((count, 3)), np.ones(count), np.zeros(count),
-        np.zeros(count), np.zeros((count, 3)), (), np.array([1, 2, 2]), Random(seed),
-    )  # fmt: skip
-    return InTurnAsWritten().watch()(moment).sum(axis=0).astype(int).tolist()
-
-
-def test_gavels_code_gives_a_full_type_again():
-    assert all(given_by_the_letter(seed, 1) == [1, 0, 0] for seed in range(8))
-    found = {tuple(given_by_the_letter(seed, 5)) for seed in range(40)}
-    assert (1, 2, 2) in found
-    assert any(v100 > 1 for v100, _, _ in found)
 
 
 CONSTANTS = {"iteration_time_factor": 1.0, "tiresias": {"gpu_seconds_limits": [1.0]}, "tuning_ratio": 1.0}

@@ -1,8 +1,11 @@
 """Shares of small cases, by hand or against another solver."""
 
-import numpy as np
+from random import Random
 
-from mfcp.simulator.policies.base import Policy
+import numpy as np
+import pytest
+
+from mfcp.simulator.policies.base import Moment, Policy
 
 
 def test_a_free_place_goes_to_the_next_and_is_kept(moment):
@@ -11,6 +14,50 @@ def test_a_free_place_goes_to_the_next_and_is_kept(moment):
     assert first.tolist() == [[1, 0], [0, 1], [0, 0]]
     later = policy.solve(moment(np.ones((2, 2)), [1, 1], before=first[1:], freed=(0,)))
     assert later.tolist() == [[0, 1], [1, 0]]
+
+
+def as_published(seed, count, *, gpus=1, speed=None, size=(1, 2, 2)):
+    """(k, K) shares of so many jobs."""
+    speed = np.ones((count, len(size))) if speed is None else np.array(speed)
+    moment = Moment(
+        np.arange(count), np.full(count, gpus, np.int64), speed, np.ones(count), np.zeros(count), np.zeros(count),
+        np.zeros(speed.shape), (), np.array(size), Random(seed),
+    )  # fmt: skip
+    return Policy.build("in_turn", published=True).watch()(moment)
+
+
+def test_the_published_program_gives_a_full_type_again():
+    assert all(as_published(seed, 1).tolist() == [[1, 0, 0]] for seed in range(8))
+    found = {tuple(as_published(seed, 5).sum(axis=0).astype(int).tolist()) for seed in range(40)}
+    assert (1, 2, 2) in found
+    assert any(first > 1 for first, _, _ in found)
+
+
+def test_what_the_published_program_draws_by_hand():
+    """Types of one: the first job has the first. If another was drawn, that is left out, and the first given again
+    while any type has room; with two types none has."""
+    for seed in range(20):
+        assert as_published(seed, 2, size=(1, 1)).tolist() == [[1, 0], [[0, 0], [0, 1]][Random(seed).randrange(2)]]
+        drawn = Random(seed).randrange(3)  # of third, second, first
+        second = as_published(seed, 2, size=(1, 1, 1))[1].tolist()
+        assert second == ([0, 1, 0] if drawn == 2 else [1, 0, 0])
+    assert as_published(0, 1, speed=[[0.0, 1.0]], size=(1, 1)).tolist() == [[0, 0]]  # it runs nowhere else this time
+    assert as_published(0, 2, gpus=3, size=(2, 2)).tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_as_published_a_place_goes_to_the_next_and_the_others_keep_theirs(ended):
+    watch = Policy.build("in_turn", published=True).watch()
+
+    def at(jobs):
+        n = len(jobs)
+        return watch(Moment(
+            np.array(jobs), np.ones(n, np.int64), np.ones((n, 1)), np.ones(n), np.zeros(n), np.zeros(n),
+            np.zeros((n, 1)), (), np.array([2]), Random(0),
+        )).ravel().tolist()  # fmt: skip
+
+    assert at([0, 1, 2]) == [1, 1, 0]
+    assert at([job for job in (0, 1, 2) if job != ended]) == [1, 1]
 
 
 def test_the_fastest_type_with_room_and_nobody_passes(moment):

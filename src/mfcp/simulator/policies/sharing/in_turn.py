@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +22,14 @@ class InTurn(Shares):
     name: ClassVar[str] = "in_turn"
     blind: ClassVar[bool] = True
     strict: ClassVar[bool] = True
+    published: bool = Field(
+        False, description="as the program of Narayanan et al., OSDI 2020, has it: a type is drawn, but the first with"
+        " room is given, and the drawn one left out once that is full: full types are given again and shared in rounds",
+    )  # fmt: skip
+
+    def watch(self) -> Callable[[Moment], Floats]:
+        """As published, it remembers who has which type."""
+        return partial(_as_published, {}) if self.published else self.solve
 
     def solve(self, moment: Moment) -> Floats:
         """Running jobs keep their type; the next queued job takes a free one."""
@@ -31,6 +41,37 @@ class InTurn(Shares):
                 free[kind] -= moment.gpus[queue[0]]
                 share[queue.pop(0), kind] = 1.0
         return share
+
+
+def _as_published(place: dict[int, int], moment: Moment) -> Floats:
+    """(k, K) shares; `place` has the type of each job that has one, and is changed."""
+    row = {job: i for i, job in enumerate(moment.job.tolist())}
+    queue, free, gpus = [job for job in row if job not in place], moment.size.tolist(), moment.gpus.tolist()
+    for job in sorted(place):
+        kind = place[job]
+        if job in row:
+            free[kind] -= gpus[row[job]]
+            continue
+        del place[job]
+        if queue and free[kind] >= gpus[row[queue[0]]] and moment.speed[row[queue[0]], kind] > 0:
+            free[kind] -= gpus[row[queue[0]]]
+            place[queue.pop(0)] = kind
+    kinds = [kind for kind in reversed(range(len(free))) if free[kind] > 0]
+    while queue and kinds:
+        at = row[queue.pop(0)]
+        fits = [place_of for place_of, kind in enumerate(kinds) if free[kind] >= gpus[at]]
+        if not fits:
+            break
+        drawn, kind = moment.random.randrange(len(fits)), kinds[-1]
+        if moment.speed[at, kind] > 0:
+            place[int(moment.job[at])] = kind
+            free[kind] -= gpus[at]
+            if free[kind] == 0:
+                kinds.pop(fits[drawn])
+    share = np.zeros_like(moment.speed)
+    for job, kind in place.items():
+        share[row[job], kind] = 1.0
+    return share
 
 
 class InTurnFastest(Shares):
