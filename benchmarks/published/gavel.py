@@ -22,11 +22,12 @@ from mfcp.simulator.policies.base import Policy, Shares
 from mfcp.simulator.simulation import import_policies, simulate
 
 POLICIES = {
-    "allox": "allox", "fifo": "in_turn:published=true", "fifo_perf": "in_turn_fastest",
+    "allox": "allox", "fifo": "in_turn", "fifo_perf": "in_turn_fastest",
     "max_min_fairness": "las_shares", "max_min_fairness_perf": "max_min", "finish_time_fairness": "finish_time_blind",
     "finish_time_fairness_perf": "finish_time", "fifo_packed": "in_turn_packed", "gandiva": "gandiva",
     "max_min_fairness_packed": "max_min_packed",
 }  # fmt: skip
+AS_PUBLISHED = {"in_turn": {"published": True}}
 BLIND = ("las_shares", "finish_time_blind")
 ORDERS = (1, 2, 3)  # seeds of other orders in which blind policies fill the types
 MAX_MIN = "max_min_fairness_perf"
@@ -122,7 +123,7 @@ def _completion_times(
 ) -> Floats:
     jobs, speed = read_jobs(folder, seed, gap, earlier=earlier)
     cluster = Cluster.parse("v100:36,p100:36,k80:36")
-    built = Policy.parse(policy)
+    built = Policy.build(policy, **AS_PUBLISHED.get(policy, {}))
     drawn = seed if order is None else order
     pairs = read_pairs(folder, seed, earlier=earlier) if isinstance(built, Shares) and built.packs else None
     return simulate(jobs, cluster, built, speed=speed, pairs=pairs, last=LAST, seed=drawn).jct

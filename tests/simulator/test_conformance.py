@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.published import elasticflow, fgd, gavel, muri
 from benchmarks.published.results import Number, Trial, summary, tried
+from mfcp.simulator.policies.base import Policy
+from mfcp.simulator.simulation import import_policies
 
 
 def number(policy, *values, **more):
@@ -79,6 +81,13 @@ def test_types_of_jobs_are_drawn_from_the_list_as_it_was(tmp_path):
         assert found[:, 0].tolist() == [speed[order[k]] for k in kind]
         assert jobs.iterations == pytest.approx(seconds * found[:, 0])
         assert jobs.submit.tolist() == [10.0 * k for k in range(8)]
+
+
+def test_every_policy_of_gavel_is_one_of_ours():
+    import_policies()
+    built = {policy: Policy.build(policy, **gavel.AS_PUBLISHED.get(policy, {})) for policy in gavel.POLICIES.values()}
+    assert all(policy.clock == "rounds" for policy in built.values())
+    assert built["in_turn"].published
 
 
 CONSTANTS = {"iteration_time_factor": 1.0, "tiresias": {"gpu_seconds_limits": [1.0]}, "tuning_ratio": 1.0}

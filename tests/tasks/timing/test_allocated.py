@@ -48,21 +48,20 @@ def test_it_is_the_posterior_of_the_sum_of_kernels(fitted):
         given = (np.log(a.given) - np.log(seen.given).mean(0)) / np.log(seen.given).std(0)
         return work, given
 
-    def matern(a, b, length):
-        r = np.sqrt(3) * np.sqrt((((a[:, None] - b[None]) / length) ** 2).sum(-1))
-        return (1 + r) * np.exp(-r)
+    def alike(a, b, length):
+        return np.exp(-np.sqrt((((a[:, None] - b[None]) / length) ** 2).sum(-1)))
 
     def kernel(a, b):
         (wa, ga), (wb, gb), same = features(a), features(b), (a.work[:, None] == b.work[None]).all(-1)
         v = values["variance"]
         return (
-            v[0] * matern(wa, wb, values["of_model"]) + v[1] * same + v[2] * matern(ga, gb, values["of_allocation"])
-            + v[3] * same * matern(ga, gb, values["of_own"])
-            + v[4] * matern(np.hstack([wa, ga]), np.hstack([wb, gb]), values["of_all"])
+            v[0] * alike(wa, wb, values["of_model"]) + v[1] * same + v[2] * alike(ga, gb, values["of_allocation"])
+            + v[3] * same * alike(ga, gb, values["of_own"])
+            + v[4] * alike(np.hstack([wa, ga]), np.hstack([wb, gb]), values["of_all"])
         )  # fmt: skip
 
-    alike = (known.work[:, None] == known.work[None]).all(-1) & (known.given[:, None] == known.given[None]).all(-1)
-    covariance = kernel(known, known) + values["noise"][0] * alike + values["noise"][1] * np.eye(len(seconds))
+    same = (known.work[:, None] == known.work[None]).all(-1) & (known.given[:, None] == known.given[None]).all(-1)
+    covariance = kernel(known, known) + values["noise"][0] * same + values["noise"][1] * np.eye(len(seconds))
     y = (np.log(seconds) - fitted.log_time.mean()) / fitted.log_time.std()
     mean = kernel(asked, known) @ np.linalg.solve(covariance, y)
     predicted = fitted.predict(asked)

@@ -1,14 +1,15 @@
 """Seconds of an iteration from what a model computes and what it is given: batch, FLOPs, parameters; CPU and memory.
 
-Of one model a few allocations were tried, of another model other ones. So log time is a sum of five processes with a
-Matérn-3/2 kernel each: of the model's figures (smooth), of the model itself, of the allocation, of the allocation of
-this model, and of everything together; and noise, of a configuration and of each of its runs. All lengths and variances
-are fitted by the marginal likelihood under weak log-normal priors (Rasmussen and Williams, 2006, Eqs. 2.30 and 5.9).
+Of one model a few allocations were tried, of another model other ones. So log time is a sum of five processes: of the
+model's figures, of the model itself, of the allocation, of the allocation of this model, and of everything together;
+and noise, of a configuration and of each of its runs. Kernels are exponential: models of nearly the same figures take
+quite different times, so that smoother ones (Matérn-3/2) say too much of models that nobody has run. All lengths and
+variances are fitted by the marginal likelihood under weak log-normal priors (Rasmussen and Williams, 2006, Eqs. 2.30
+and 5.9).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -181,18 +182,17 @@ class AllocatedTimes:
 def _kernel(values: dict[str, Tensor], a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> Tensor:
     """(n, m) covariances without noise."""
     same = (a[2][:, None] == b[2][None]).double()
-    own = same * _matern(a[1], b[1], values["of_own"])
+    own = same * _alike(a[1], b[1], values["of_own"])
     parts = (
-        _matern(a[0], b[0], values["of_model"]), same, _matern(a[1], b[1], values["of_allocation"]), own,
-        _matern(torch.cat(a[:2], 1), torch.cat(b[:2], 1), values["of_all"]),
+        _alike(a[0], b[0], values["of_model"]), same, _alike(a[1], b[1], values["of_allocation"]), own,
+        _alike(torch.cat(a[:2], 1), torch.cat(b[:2], 1), values["of_all"]),
     )  # fmt: skip
     total: Tensor = sum(weight * part for weight, part in zip(values["variance"].exp(), parts, strict=True))
     return total
 
 
-def _matern(a: Tensor, b: Tensor, log_length: Tensor) -> Tensor:
-    """Matérn-3/2 of distances in lengths."""
+def _alike(a: Tensor, b: Tensor, log_length: Tensor) -> Tensor:
+    """exp(-r) of distances r in lengths."""
     length = log_length.exp()
-    r = math.sqrt(3) * torch.cdist(a / length, b / length, compute_mode="donot_use_mm_for_euclid_dist").clamp_min(1e-9)
-    result: Tensor = (1 + r) * torch.exp(-r)
-    return result
+    r = torch.cdist(a / length, b / length, compute_mode="donot_use_mm_for_euclid_dist").clamp_min(1e-9)
+    return torch.exp(-r)
