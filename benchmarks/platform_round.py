@@ -58,7 +58,7 @@ def rounds(tasks: int, clusters: int) -> int:
         models.add(home / "release", {})
         took: dict[str, list[float]] = {}
         parts = {"read": (Store, "pending"), "write": (Store, "assign"), "decide": (module, "decide")}
-        parts |= {"predict": (Release, "predict"), "champion": (Models, "champion")}
+        parts |= {"predict": (Release, "believe"), "champion": (Models, "champion")}
         for name, (owner, attribute) in parts.items():
             setattr(owner, attribute, timed(getattr(owner, attribute), took.setdefault(name, [])))
         gaps, whole = [], []
