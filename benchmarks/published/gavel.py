@@ -20,6 +20,7 @@ from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.pairs import JobPairs
 from mfcp.simulator.policies.base import Moment, Policy, Shares
 from mfcp.simulator.policies.sharing.allox import Allox
+from mfcp.simulator.policies.sharing.finish_time import FinishTime, ratio_program
 from mfcp.simulator.simulation import import_policies, simulate
 
 POLICIES = {
@@ -28,10 +29,12 @@ POLICIES = {
     "finish_time_fairness_perf": "finish_time", "fifo_packed": "in_turn_packed", "gandiva": "gandiva",
     "max_min_fairness_packed": "max_min_packed",
 }  # fmt: skip
-REVERSED = "allox, types reversed"
-AS_PUBLISHED = {"in_turn": {"published": True}}
+SHUFFLED = "allox, shuffled"
+OTHERWISE = ("finish_time, fast types", "finish_time, any types")
+TILT = 1e-5  # of the ratio: what a share costs less of jobs that no ratio holds
+AS_PUBLISHED = {"in_turn": {"published": True}, "gandiva": {"published": True}}
 BLIND = ("las_shares", "finish_time_blind")
-ORDERS = (1, 2, 3)  # seeds of other orders in which blind policies fill the types
+ORDERS = (1, 2, 3)  # seeds of what is drawn in experiments
 MAX_MIN = "max_min_fairness_perf"
 WAYS = ("max_min", "max_min_admm", "max_min_in_parts")
 APART = 0.01  # of a time; what lies closer is on either side by chance
@@ -64,12 +67,14 @@ def _number(folder: Path, row: dict[str, Any]) -> Number:
 
     def trial() -> Trial:
         if policy == "allox":
-            found = tuple(measure(run, of) for of in (policy, REVERSED))
-            return Trial("ties of matchings by the other order of types", found)
+            others = [measure(partial(run, order=order), SHUFFLED) for order in ORDERS]
+            return Trial("matchings of equal cost, by shuffling", (measure(run, policy), *others))
+        if policy == "finish_time":
+            return Trial("other solutions of the program", tuple(measure(run, of) for of in (policy, *OTHERWISE)))
         others = [measure(partial(run, order=order), policy) for order in ORDERS]
         return Trial("other orders of the types", (measure(run, policy), *others))
 
-    return tried(number, trial if policy in (*BLIND, "allox") else None)
+    return tried(number, trial if policy in (*BLIND, "allox", "finish_time") else None)
 
 
 @dataclass(frozen=True)
@@ -113,15 +118,42 @@ def orders(folder: Path, rates: float) -> list[Order]:
     return result
 
 
-class AlloxReversed(Allox):
-    """The same, which looks at the types from the last to the first: of matchings of equal cost it may find another."""
+class AlloxShuffled(Allox):
+    """The same with types in any order: of matchings of equal cost it finds another."""
 
     name: ClassVar[str] = ""
 
     def solve(self, moment: Moment) -> Floats:
-        """Shares of the reversed types, turned back."""
-        turned = replace(moment, size=moment.size[::-1], speed=moment.speed[:, ::-1], before=moment.before[:, ::-1])
-        return super().solve(turned)[:, ::-1]
+        """Shares of the shuffled types, put back."""
+        order = moment.random.sample(range(len(moment.size)), len(moment.size))
+        moved = replace(moment, size=moment.size[order], speed=moment.speed[:, order], before=moment.before[:, order])
+        return super().solve(moved)[:, np.argsort(order)]
+
+
+class TiltedToFast(FinishTime):
+    """Only the worst ratio is as small as can be, other jobs' shares are what a solver returns: here the fast types."""
+
+    name: ClassVar[str] = ""
+
+    def solve(self, moment: Moment) -> Floats:
+        """As good a solution, the one with most time on fast types."""
+        return self._tilted(moment, moment.speed / moment.speed.max(axis=1, keepdims=True))
+
+    def _tilted(self, moment: Moment, weight: Floats) -> Floats:
+        program, cost = ratio_program(moment, moment.speed)
+        cost[: weight.size] = -TILT * weight.ravel()
+        return program.minimise(cost)
+
+
+class TiltedAtRandom(TiltedToFast):
+    """The same with weights that are drawn."""
+
+    name: ClassVar[str] = ""
+
+    def solve(self, moment: Moment) -> Floats:
+        """As good a solution, any."""
+        k, kinds = moment.speed.shape
+        return self._tilted(moment, np.array([moment.random.random() for _ in range(k * kinds)]).reshape(k, kinds))
 
 
 MEASURES: dict[str, Callable[[Callable[[str], Floats], str], float]] = {
@@ -139,7 +171,8 @@ def _completion_times(
 ) -> Floats:
     jobs, speed = read_jobs(folder, seed, gap, earlier=earlier)
     cluster = Cluster.parse("v100:36,p100:36,k80:36")
-    built = AlloxReversed() if policy == REVERSED else Policy.build(policy, **AS_PUBLISHED.get(policy, {}))
+    experiments = {SHUFFLED: AlloxShuffled, OTHERWISE[0]: TiltedToFast, OTHERWISE[1]: TiltedAtRandom}
+    built = experiments[policy]() if policy in experiments else Policy.build(policy, **AS_PUBLISHED.get(policy, {}))
     drawn = seed if order is None else order
     pairs = read_pairs(folder, seed, earlier=earlier) if isinstance(built, Shares) and built.packs else None
     return simulate(jobs, cluster, built, speed=speed, pairs=pairs, last=LAST, seed=drawn).jct

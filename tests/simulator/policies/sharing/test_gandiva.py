@@ -1,5 +1,8 @@
 """Packing by trial."""
 
+from dataclasses import replace
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -46,6 +49,28 @@ def test_a_pair_that_slows_down_is_parted_and_others_are_tried(moment):
     kept = Policy.build("gandiva").watch()
     now = crowd(moment, 0.5, count=8, size=(2,))
     assert len({tuple(map(tuple, now.pair[kept(now)[8:, 0] > 0].tolist())) for _ in range(4)}) == 1
+
+
+def test_as_published_pairs_are_drawn_in_the_order_of_a_set_and_may_run_nowhere(moment):
+    """Jobs 1, 8 and 16 in a set of Python: 8, 16, 1 or so, whatever the order of submission. No pair has a speed."""
+    now = moment(np.ones((3, 1)), [2], job=np.array([1, 8, 16]))
+    jobs = set()
+    for job in (1, 8, 16):
+        jobs.add(job)
+    assert list(jobs) != [1, 8, 16]
+    one, other = Random(0).sample(list(jobs), 2)
+    alone = ({1, 8, 16} - {one, other}).pop()
+    share = Policy.build("gandiva", published=True).solve(replace(now, random=Random(0)))
+    assert share.ravel().tolist() == [1.0 if job == alone else 0.0 for job in (1, 8, 16)]  # two places, two runs
+
+
+def test_as_published_a_pair_that_runs_nowhere_ends_at_the_next_reset(moment):
+    now = replace(moment(np.ones((4, 1)), [2], job=np.arange(4)), random=Random(1))
+    solve = Policy.build("gandiva", published=True).watch()
+    assert not solve(now).any()
+    later = replace(crowd(moment, 0.9), random=Random(2))
+    share = solve(later)
+    assert share[4:][share[4:] > 0] == pytest.approx([1.0, 1.0])
 
 
 def test_jobs_of_other_sizes_stay_alone(moment):

@@ -41,6 +41,12 @@ class BlindFinishTime(Shares):
 
 def fairest(moment: Moment, speed: Floats) -> Floats:
     """(k, K) shares of the least largest ratio."""
+    program, cost = ratio_program(moment, speed)
+    return program.minimise(cost)
+
+
+def ratio_program(moment: Moment, speed: Floats) -> tuple[ShareProgram, Floats]:
+    """Shares and the largest ratio, and the cost of it, which is 0 of the shares."""
     k = len(moment.job)
     equal = replace(moment, speed=speed).equal_split
     alone = moment.isolated + moment.left / equal
@@ -51,4 +57,4 @@ def fairest(moment: Moment, speed: Floats) -> Floats:
     program.product_at_least_one(program.weighted(speed / equal[:, None]), program.own_columns(1, np.ones(k)))
     cost = np.zeros(program.columns)
     cost[moment.speed.size] = 1.0
-    return program.minimise(cost)
+    return program, cost

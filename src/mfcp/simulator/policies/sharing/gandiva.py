@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from mfcp.arrays import Floats
 from mfcp.simulator.policies.base import Moment, Shares
@@ -23,6 +24,10 @@ class Gandiva(Shares):
 
     name: ClassVar[str] = "gandiva"
     packs: ClassVar[bool] = True
+    published: bool = Field(
+        False, description="draws as the program of Narayanan et al., OSDI 2020: among jobs in the order of a set, and"
+        " pairs that run nowhere as well, until the next reset",
+    )  # fmt: skip
 
     def watch(self) -> Callable[[Moment], Floats]:
         """It remembers who is packed with whom."""
@@ -34,7 +39,8 @@ class Gandiva(Shares):
 
     def _solve(self, partner: dict[int, int], moment: Moment) -> Floats:
         """Shares; `partner` is of both jobs of a pair, by number, and is kept up."""
-        of_use = {tuple(moment.job[pair].tolist()) for pair in moment.pair[self._gain(moment) >= 1.0]}
+        names = moment.job[moment.pair].tolist()
+        of_use = {tuple(each) for each, gain in zip(names, self._gain(moment).tolist(), strict=True) if gain >= 1.0}
         for job, other in list(partner.items()):
             if (min(job, other), max(job, other)) not in of_use:
                 partner.pop(job, None)
@@ -44,25 +50,30 @@ class Gandiva(Shares):
             share[:k] = moment.size / k / moment.gpus[:, None]
         else:
             position = {job: i for i, job in enumerate(moment.job.tolist())}
-            self._pack(partner, moment, position)
-            number = {tuple(each): k + row for row, each in enumerate(moment.pair.tolist())}
-            pairs = [number[position[a], position[b]] for a, b in partner.items() if a < b]
+            number = {tuple(each): k + row for row, each in enumerate(names)}
+            self._pack(partner, moment, position, set(number))
+            both = [(a, b) for a, b in partner.items() if a < b]
+            pairs = [number[each] for each in both if each in number]
             alone = [i for job, i in position.items() if job not in partner]
             rows = np.array(alone + pairs, np.int64)
             gpus = np.concatenate([moment.gpus, moment.gpus[moment.pair[:, 0]]])[rows]
-            share[rows] = moment.size / len(rows) / gpus[:, None]
+            share[rows] = moment.size / (len(alone) + len(both)) / gpus[:, None]
         return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0))
 
-    @staticmethod
-    def _pack(partner: dict[int, int], moment: Moment, position: dict[int, int]) -> None:
+    def _pack(
+        self, partner: dict[int, int], moment: Moment, position: dict[int, int], known: set[tuple[int, ...]]
+    ) -> None:
         """Draw pairs among the jobs that have none; only those of as many accelerators, and with a speed, are tried."""
-        free = [job for job in moment.job.tolist() if job not in partner]
-        known = {tuple(each) for each in moment.job[moment.pair].tolist()}
+        jobs = set[int]()
+        for job in moment.job.tolist():  # one by one, by which the set has the published one's order
+            jobs.add(job)
+        free = [job for job in (jobs if self.published else moment.job.tolist()) if job not in partner]
         for _ in range(len(free)):
             if len(free) < 2:
                 break
             one, other = moment.random.sample(free, 2)
-            if moment.gpus[position[one]] != moment.gpus[position[other]] or tuple(sorted((one, other))) not in known:
+            runs = self.published or (min(one, other), max(one, other)) in known
+            if moment.gpus[position[one]] != moment.gpus[position[other]] or not runs:
                 continue
             free.remove(one)
             free.remove(other)
