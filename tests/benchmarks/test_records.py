@@ -89,29 +89,28 @@ def test_a_folder_without_data_is_told(program: str, said: str, tmp_path: Path) 
 
 
 def small_tables(folder: Path) -> None:
-    """Qore-DL's log of six models, and the two tables of throughputs: what columns D and E ask for."""
+    """Qore-DL's log of five models, and the two tables of throughputs: what columns D and E ask for."""
     rng = np.random.default_rng(0)
     for name in ("qoredl", "gavel", "schedulers/elasticflow"):
         (folder / name).mkdir(parents=True)
-    models = rng.uniform(1e6, 1e9, (6, len(WORK)))
-    rows = [(*model, cpu, memory) for model in models for cpu in (1.0, 2.0, 4.0) for memory in (2.0, 4.0)] * 2
+    models = rng.uniform(1e6, 1e9, (5, len(WORK)))
+    rows = [(*model, cpu, memory) for model in models for cpu in (1.0, 2.0) for memory in (2.0, 4.0)] * 2
     log = pd.DataFrame(rows, columns=[*WORK, *GIVEN])
     log[SECONDS] = log[WORK[0]] / 1e8 / log[GIVEN[0]] * rng.lognormal(0, 0.05, len(log))
     log.to_parquet(folder / "qoredl/iteration_time.parquet")
     pd.DataFrame(
-        [(f"m{j}", "A100", g, 64, 8.0 * g**0.9 / (j + 1)) for j in range(4) for g in (1, 2, 4, 8, 16)],
+        [(f"m{j}", "A100", g, 64, 8.0 * g**0.9 / (j + 1)) for j in range(3) for g in (1, 4, 16)],
         columns=["model", "gpu", "num_gpus", "global_batch_size", "iterations_per_s"],
     ).to_csv(folder / "schedulers/elasticflow/throughputs.csv", index=False)
-    kinds = [(kind, g, where) for kind in ("K80", "V100") for g in (1, 2, 4) for where in
+    kinds = [("V100", g, where) for g in (1, 2, 4) for where in
              (("consolidated", "unconsolidated") if g > 1 else ("consolidated",))]  # fmt: skip
     clusters = [(f"{kind}-{g}-{where}", kind, g, where, 1e13, 1e12) for kind, g, where in kinds]
     figures = ("accelerator", "accelerator_count", "placement", "peak_flops", "memory_bandwidth")
     pd.DataFrame(clusters, columns=["cluster_id", *figures]).to_parquet(folder / "gavel/clusters.parquet")
-    pd.DataFrame({"task_id": [f"t{j}" for j in range(4)], "model": [f"m{j}" for j in range(4)]}).to_parquet(
+    pd.DataFrame({"task_id": [f"t{j}" for j in range(3)], "model": [f"m{j}" for j in range(3)]}).to_parquet(
         folder / "gavel/tasks.parquet"
     )
-    runs = [(f"t{j}", cluster[0], "succeeded", (j + 1) * (2.0 if cluster[1] == "K80" else 1.0) * 0.1, 32)
-            for j in range(4) for cluster in clusters]  # fmt: skip
+    runs = [(f"t{j}", cluster[0], "succeeded", (j + 1) * 0.1, 32) for j in range(3) for cluster in clusters]
     pd.DataFrame(runs, columns=["task_id", "cluster_id", "status", "step_time_s", "batch_size"]).to_parquet(
         folder / "gavel/runs.parquet"
     )

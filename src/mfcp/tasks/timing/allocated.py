@@ -2,10 +2,9 @@
 
 Of one model a few allocations were tried, of another model other ones. So log time is a sum of five processes: of the
 model's figures, of the model itself, of the allocation, of the allocation of this model, and of everything together;
-and noise, of a configuration and of each of its runs. Kernels are exponential: models of nearly the same figures take
-quite different times, so that smoother ones (Matérn-3/2) say too much of models that nobody has run. All lengths and
-variances are fitted by the marginal likelihood under weak log-normal priors (Rasmussen and Williams, 2006, Eqs. 2.30
-and 5.9).
+and noise, of a configuration and of each of its runs. Kernels are exponential; with smoother ones (Matérn-3/2) models
+that nobody has run were off by more. All lengths and variances are fitted by the marginal likelihood under weak
+log-normal priors (Rasmussen and Williams, 2006, Eqs. 2.30 and 5.9).
 """
 
 from __future__ import annotations
