@@ -72,7 +72,7 @@ def main() -> None:
                     write_records(options.json, rows)
         except FileNotFoundError as error:
             console.print(f"{name}: {f'the rest is skipped after {len(own)} numbers' if own else 'skipped'}, "
-                          f"no {error.filename}")  # fmt: skip
+                          f"no {error.filename or error}")  # fmt: skip
         if not own:
             continue
         found += own

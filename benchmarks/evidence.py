@@ -195,6 +195,9 @@ def further(data: Path, processes: int) -> None:
 def intervals(data: Path, processes: int) -> None:
     """How many of the 80 % intervals hold the truth, for a page whose plans are as they were."""
     folders = [None if name == LOGS[0] else data / name for name in LOGS]
+    for folder in folders:
+        if folder and not folder.is_dir():
+            raise DataError(f"{folder}: no such folder; expected a log there, as the page has one")
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
         waiting = [pool.submit(scored, folder, draw, IN_TABLE) for folder in folders for draw in range(DRAWS)]
         for done, _ in enumerate(as_completed(waiting), 1):

@@ -1,5 +1,7 @@
 """What the fit leaves: against a posterior written out in numpy, and on jobs that the fit gets wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -116,6 +118,29 @@ def test_steps_of_others_count_only_beyond_and_only_of_two_models():
     out = (known.model == "m0") & (known.accelerators == 8)
     fitted = ScaledTimes.fit(known.take(~out), seconds[~out])
     assert np.array_equal(fitted.predict(known.take(out))[0], fitted._told(known.take(out))[0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_table_has_answers_and_its_order_is_no_matter(seed):
+    """Ties, repeated runs with other seconds, jobs of one size and of several, two batches, one device or two."""
+    rng = np.random.default_rng(seed)
+    n = 40
+    model, device = rng.choice(["a", "b", "c", "d"], n), rng.choice(["x", "y"][: 1 + seed % 2], n)
+    g = np.where(model == "a", rng.choice([1.0, 2.0], n), rng.choice([1.0, 2.0, 4.0], n))
+    known = ScaledRuns(model, device, g * rng.choice([8.0, 16.0], n), g, np.zeros(n, bool))
+    fitted, order = ScaledTimes.fit(known, rng.choice([1.0, 2.0, 3.0], n)), rng.permutation(n)
+    own = known.take(np.flatnonzero(model == "a"))
+    beyond = ScaledRuns(own.model, own.device, own.batch * 4 / own.accelerators, np.full(len(own), 4.0), own.spread)
+    for asked in (known, beyond):
+        told, sd = fitted.predict(asked)
+        assert (np.isfinite(told) & (told > 0) & np.isfinite(sd) & (sd >= 0)).all()
+    assert np.array_equal(fitted.predict(known)[0], fitted._told(known)[0])  # nothing that was measured lies beyond
+    shuffled = replace(fitted.steps, known=known.take(order), log_seconds=fitted.steps.log_seconds[order])
+    before, spread = np.zeros(len(own)), np.ones(len(own))
+    shift, sd = fitted.steps.weighed(beyond, before, spread)
+    assert shift.any()
+    for mine, other in zip((shift, sd), shuffled.weighed(beyond, before, spread), strict=True):
+        assert other == pytest.approx(mine, rel=1e-12)
 
 
 def test_a_job_that_never_ran_is_refused(fitted, left_out):

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcp.arrays import Bools, Floats
+from mfcp.arrays import Bools, Floats, Ints
 from mfcp.tasks.timing.marginal_likelihood import most_likely
 from mfcp.tasks.timing.scaling_fit import ScaledRuns, ScalingFit
 from mfcp.threads import one_thread
@@ -132,29 +132,31 @@ class _Steps:
         shift, sd = np.zeros(len(asked)), sd.copy()
         for i in range(len(asked)):
             start = self._start(asked, i)
-            if start is None:
+            if not len(start):
                 continue
-            step, count = self._others(asked, i, start)
+            step, count = self._others(asked, i, int(start[0]))
             alike = self._alike(self.beyond, asked, i)
             if count < 2 or not alike.any():
                 continue
             middle, judged = float(np.median(step)), len(np.unique(self.beyond.model[alike]))
             each = _variance(step - middle, count) * (1 + 1 / count), _variance(self.off[alike], judged)
             weight = 1 / (np.array(each) + _NOISE**2)
-            other = self.log_seconds[start] + middle - log_seconds[i]
+            other = float(self.log_seconds[start].mean()) + middle - log_seconds[i]
             shift[i], sd[i] = weight[0] * other / weight.sum(), np.sqrt(1 / weight.sum())
         return shift, sd
 
-    def _start(self, asked: ScaledRuns, i: int) -> int | None:
-        """The job's largest number so far in the placement, at the samples that are nearest; None if it is not less."""
+    def _start(self, asked: ScaledRuns, i: int) -> Ints:
+        """Runs of the job's largest number so far in the placement, at the nearest batch; none if it is not less."""
         known = self.known
         own = (known.model == asked.model[i]) & (known.device == asked.device[i]) & (known.spread == asked.spread[i])
         most = known.accelerators[own].max(initial=0.0)
         if not 0 < most < asked.accelerators[i]:
-            return None
+            return np.zeros(0, np.int64)
         at = np.flatnonzero(own & (known.accelerators == most))
-        far = np.abs(np.log(known.batch[at] / most) - np.log(asked.batch[i] / asked.accelerators[i]))
-        return int(at[far.argmin()])
+        batch = np.unique(known.batch[at])
+        far = np.abs(np.log(batch / most) - np.log(asked.batch[i] / asked.accelerators[i]))
+        nearest: Ints = at[known.batch[at] == batch[far.argmin()]]
+        return nearest
 
     def _others(self, asked: ScaledRuns, i: int, start: int) -> tuple[Floats, int]:
         """What the step did to the log seconds of other models on the device; and of how many."""

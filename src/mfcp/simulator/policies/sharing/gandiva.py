@@ -63,11 +63,10 @@ class Gandiva(Shares):
     def _pack(
         self, partner: dict[int, int], moment: Moment, position: dict[int, int], known: set[tuple[int, ...]]
     ) -> None:
-        """Draw pairs among the jobs that have none; only those of as many accelerators, and with a speed, are tried."""
-        jobs = set[int]()
-        for job in moment.job.tolist():  # one by one, by which the set has the published one's order
-            jobs.add(job)
-        free = [job for job in (jobs if self.published else moment.job.tolist()) if job not in partner]
+        """Draw pairs among the jobs that have none; those of as many accelerators are tried, and not as published only
+        those with a speed."""
+        jobs = moment.job.tolist()
+        free = [job for job in (set(jobs) if self.published else jobs) if job not in partner]
         for _ in range(len(free)):
             if len(free) < 2:
                 break

@@ -59,7 +59,7 @@ def _as_published(place: dict[int, int], moment: Moment) -> Floats:
     kinds = [kind for kind in reversed(range(len(free))) if free[kind] > 0]
     while queue and kinds:
         at = row[queue.pop(0)]
-        fits = [place_of for place_of, kind in enumerate(kinds) if free[kind] >= gpus[at]]
+        fits = [i for i, kind in enumerate(kinds) if free[kind] >= gpus[at]]
         if not fits:
             break
         drawn, kind = moment.random.randrange(len(fits)), kinds[-1]
