@@ -19,7 +19,7 @@ def bare_fifo(jobs: Jobs, accelerators: int) -> Floats:
     return ends
 
 
-@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@numba.njit(error_model="numpy")
 def _run(submit, gpus, duration, free, ends):  # type: ignore[no-untyped-def]
     times, gives, running, now = np.empty(len(submit)), np.empty(len(submit), np.int64), 0, 0.0
     for job in range(len(submit)):

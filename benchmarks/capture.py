@@ -49,7 +49,7 @@ def zoo_table(training: bool) -> None:
         chosen = zoo.variants([family])
         nodes = []
         forward = seconds(lambda chosen=chosen, nodes=nodes: nodes.append(zoo.capture_all(chosen)[0]))
-        step = seconds(lambda chosen=chosen: [train(variant) for variant in chosen]) if training else 0.0
+        step = seconds(lambda chosen=chosen: [*map(train, chosen)]) if training else 0.0
         rows.append((tasks[family], len(chosen), len(nodes[0]), forward, step))
         table.add_row(family, *map(shown, rows[-1]))
     total = tuple(map(sum, zip(*rows, strict=True)))

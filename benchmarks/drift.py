@@ -58,7 +58,7 @@ def observed(tables: dict[str, pd.DataFrame], truth: pd.DataFrame, seed: int) ->
     predicted = runs["duration_s_true"] * np.exp(error[runs["task_id"]].to_numpy())
     guess = runs["reliability"] + RELIABILITY_ERROR * rng.standard_normal(len(runs))
     return runs.assign(
-        z=(np.log(runs["duration_s"] / predicted) / TIME_ERROR).where(success),
+        z=((runs["duration_s"] / predicted).map(np.log) / TIME_ERROR).where(success),
         success=success.astype(float),
         reliability=guess.clip(0.02, 0.99),
         day=(runs["started_at"] - START).dt.total_seconds() / 86400,

@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pandas as pd
-from figures import plot
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures import plot
 from mfcp.arrays import Floats
 from mfcp.data.emulator_calibration import Calibrated, StepLog, calibrate, fit_speedup, multipliers, step_logs
 from mfcp.data.log.tables import Tables, read_tables
@@ -190,7 +193,7 @@ def of_pairs(tables: Tables) -> None:
     zeta = curve.table(len(names), 4)
     # Half of the pairs, by the first task, say zeta for the other half.
     first = pairs["task_a"].isin(sorted(tables["tasks"]["task_id"])[::2])
-    seen = np.exp(np.log(multipliers(pairs[first])).groupby(level=0).median())
+    seen = multipliers(pairs[first]).map(np.log).groupby(level=0).median().map(np.exp)
     error = (seen / multipliers(pairs[~first]) - 1).abs().groupby(level=0).mean()
     rows = [
         (name, len(found[name]), zeta[i, 2], zeta[i, 4], float(np.log(found[name]).std()), 100 * float(error[name]))

@@ -27,13 +27,24 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from evidence_page import COMPARED, IN_TABLE, SCORED, records_of, summarise, write_further, write_intervals, write_page
-from evidence_rounds import Way, play
-from evidence_training import retrained, without_a_tenth
-from records import write_records
-from tuning import TuningLog
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import pandas as pd
+
+from benchmarks.evidence_page import (
+    COMPARED,
+    IN_TABLE,
+    SCORED,
+    records_of,
+    summarise,
+    write_further,
+    write_intervals,
+    write_page,
+)
+from benchmarks.evidence_rounds import Way, play
+from benchmarks.evidence_training import retrained, without_a_tenth
+from benchmarks.records import write_records
+from benchmarks.tuning import TuningLog
 from mfcp.data.log.tables import find_table
 from mfcp.data.pool.splits import qualifying_sets
 from mfcp.errors import DataError, guarded

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from evidence_rounds import Way, play
 
+from benchmarks.evidence_rounds import Way, play
 from mfcp.arrays import Floats
 from mfcp.evaluation.metrics import Reference, round_metrics
 from mfcp.methods.base import Trained

@@ -19,10 +19,11 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from executors_chaos import PARTS, POINTS, Chaos, Outcome
-from executors_loop import loop
-from executors_speed import speed
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.executors_chaos import PARTS, POINTS, Chaos, Outcome
+from benchmarks.executors_loop import loop
+from benchmarks.executors_speed import speed
 from mfcp.errors import guarded
 
 

@@ -74,10 +74,10 @@ def _tell(log: Tables, rounds: int, root: Path) -> None:
     steps = good.pivot_table(index="task_id", columns="cluster_id", values="step_time_s")
     walls = good.pivot_table(index="task_id", columns="cluster_id", values="duration_s")
     order = [task for task in log["tasks"]["task_id"] if task in steps.index and steps.loc[task].notna().all()]
+    ratio = (steps["beta"] / steps["alpha"]).loc[order].to_numpy()
     print(f"{len(order)} of {len(log['tasks'])} tasks succeeded on both; beta's steps take "
-          f"{np.exp(np.log(steps['beta'] / steps['alpha']).loc[order].mean()):.1f} times those of alpha, "
-          f"{(steps['beta'] / steps['alpha']).loc[order].min():.1f} to "
-          f"{(steps['beta'] / steps['alpha']).loc[order].max():.1f}")  # fmt: skip
+          f"{np.exp(np.log(ratio).mean()):.1f} times those of alpha, "
+          f"{ratio.min():.1f} to {ratio.max():.1f}")  # fmt: skip
     places = [slice(FIRST + n * ROUND, FIRST + (n + 1) * ROUND) for n in range(rounds)]
     rng = np.random.default_rng(0)
     made: list[dict[str, float]] = []
@@ -91,7 +91,7 @@ def _tell(log: Tables, rounds: int, root: Path) -> None:
               f"{made[-1]['random']:.0f}, fastest first {made[-1]['fastest']:.0f}", flush=True)  # fmt: skip
     table = pd.DataFrame(made)
     for rival, words in (("random", "random"), ("fastest", "fastest-first")):
-        ratio = np.log(table["ours"] / table[rival]).to_numpy()
+        ratio = np.log((table["ours"] / table[rival]).to_numpy())
         print(f"makespan against {words} nomination: {_interval(ratio, rng)}, paired over {len(table)} rounds")
     _errors(log, order, places[: len(table)], steps, root, rng)
 

@@ -20,12 +20,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import families_graphs
-import families_tables
-from families_judged import Part, records
-from families_page import NUMBERS, write_page
-from records import names_of, write_records
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks import families_graphs, families_tables
+from benchmarks.families_judged import Part, records
+from benchmarks.families_page import NUMBERS, write_page
+from benchmarks.records import names_of, write_records
 from mfcp.border.json_text import read_json
 from mfcp.errors import guarded
 from mfcp.files import write_json

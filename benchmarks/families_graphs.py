@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from families_judged import Part
-from steps import FOLDS, Log, histograms, read_log, totals, with_new_head
 
+from benchmarks.families_judged import Part
+from benchmarks.steps import FOLDS, Log, histograms, read_log, totals, with_new_head
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.methods.base import register_members
 from mfcp.predictors.forecast import Forecaster, TaskInputs, TrainingData

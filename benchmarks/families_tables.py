@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import neusight
 import numpy as np
-import qoredl
-from families_judged import Part
-from steps import read_graphs, totals, with_new_head
 
+from benchmarks import neusight, qoredl
+from benchmarks.families_judged import Part
+from benchmarks.steps import read_graphs, totals, with_new_head
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.errors import DataError
 from mfcp.folds import training_folds

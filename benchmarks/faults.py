@@ -44,7 +44,7 @@ from mfcp.files import replacing  # noqa: E402
 from mfcp.platform.intake.inbox import read_delivery  # noqa: E402
 from mfcp.platform.releases.models import Models  # noqa: E402
 from mfcp.platform.simulation.world import World, number_of  # noqa: E402
-from mfcp.platform.state.home import settings  # noqa: E402
+from mfcp.platform.state.home import LOG, settings  # noqa: E402
 from mfcp.platform.state.store import Store  # noqa: E402
 from mfcp.release.model import verify  # noqa: E402
 
@@ -504,7 +504,7 @@ def half_written(home: Path) -> list[str]:
             found.append(f"{what}: {error}")
 
     def version() -> None:
-        if "up to date" not in workspace.dvc(repo, "status", f"{workspace.LOG}.dvc"):
+        if "up to date" not in workspace.dvc(repo, "status", f"{LOG}.dvc"):
             raise MfcpError("the log is not the version that DVC knows")
         if dirty := workspace.git(repo, "status", "--porcelain"):
             raise MfcpError(f"git knows another state: {dirty}")
@@ -513,7 +513,7 @@ def half_written(home: Path) -> list[str]:
         attempt(f"release {folder.name}", lambda folder=folder: verify(folder))
     for item in [*visible(home / "inbox"), *(one for own in visible(home / "archive") for one in visible(own))]:
         attempt(f"delivery {item}", lambda item=item: read_delivery(item))
-    attempt("log", lambda: read_tables(repo / workspace.LOG))
+    attempt("log", lambda: read_tables(repo / LOG))
     attempt("version of the log", version)
     attempt("state of the simulation", lambda: read_json(home / "simulator.json"))
     return found
@@ -544,7 +544,7 @@ def account(home: Path) -> dict[str, Any]:
     submitted = {number_of(task) for task in known}
     lost = set(known) - set(assigned) - set(aside)
     lost |= {f"number {n}" for n in range(simulated["submitted"]) if n not in submitted}
-    runs = read_tables(home / "repo" / workspace.LOG)["runs"]
+    runs = read_tables(home / "repo" / LOG)["runs"]
     trials = settings(home).section("platform").simulator.trial_runs
     back = runs[runs["task_id"].map(number_of).ge(0) & (runs["attempt"] == trials + 1)]
     elsewhere = back.groupby("task_id")["cluster_id"].nunique().gt(1).sum()

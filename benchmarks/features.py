@@ -24,10 +24,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pandas as pd
-from figures import plot
-from steps import (
+
+from benchmarks.figures import plot
+from benchmarks.steps import (
     FAMILIES,
     FOLDS,
     Log,
@@ -41,7 +44,6 @@ from steps import (
     scores,
     totals,
 )
-
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import guarded
 from mfcp.progress import progress

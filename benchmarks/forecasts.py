@@ -21,12 +21,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
-from tuning import TuningLog
 
+from benchmarks.tuning import TuningLog
 from mfcp.data.pool.splits import split_groups
 from mfcp.errors import guarded
 from mfcp.evaluation.compare import resample

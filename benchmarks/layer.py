@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from functools import cache, partial
 from importlib.util import find_spec
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -46,14 +48,14 @@ def instance(M: int, N: int, B: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def ours(T: Tensor, A: Tensor, gamma: Tensor, **options: object) -> Tensor:
-    return relaxed_solution(T, A, gamma, BETA, LAM, TAU, **options).X  # type: ignore[arg-type]
+    return relaxed_solution(T, A, gamma, BETA, LAM, TAU, **options).X
 
 
 def unrolled(T: Tensor, A: Tensor, gamma: Tensor) -> Tensor:
     return ours(T, A, gamma, gradient=Unrolled(steps=1000))
 
 
-def cvxpy_problem(M: int, N: int) -> tuple[object, list[object], object]:
+def cvxpy_problem(M: int, N: int) -> tuple[Any, list[Any], Any]:
     import cvxpy as cp
 
     X, T, A = cp.Variable((M, N)), cp.Parameter((M, N), nonneg=True), cp.Parameter((M, N), nonneg=True)
@@ -130,7 +132,7 @@ def diffcp_layer(M: int, N: int) -> Layer:
     cone, few = ConeProgram(M, N), instance(M, N, 2)
 
     def layer(mode: str) -> Layer:
-        return lambda T, A, gamma: Cone.apply(T, A, gamma, cone, mode)  # type: ignore[no-untyped-call]
+        return lambda T, A, gamma: Cone.apply(T, A, gamma, cone, mode)
 
     took = {mode: seconds(lambda mode=mode: both(layer(mode), *few))[0] for mode in ("lsqr", "lsmr", "dense")}
     best = min(took, key=took.__getitem__)
@@ -267,9 +269,8 @@ def warm_starts() -> None:
     for size in (0.001, 0.01, 0.05, 0.1):
         other = T * (size * noise.double()).exp()
         told = [relaxed_solution(other, A, gamma, *weights), relaxed_solution(other, A, gamma, *weights, start=start)]
-        rule, dual_newton.NEAR = dual_newton.NEAR, math.inf
-        told.append(relaxed_solution(other, A, gamma, *weights, start=start, backend="torch"))
-        dual_newton.NEAR = rule
+        with mock.patch.object(dual_newton, "NEAR", math.inf):
+            told.append(relaxed_solution(other, A, gamma, *weights, start=start, backend="torch"))
         fresh, warm, never = (found.steps.double().mean() for found in told)
         print(
             f"  times off by {size:<6} steps from scratch {fresh:5.1f}, from the start {warm:5.1f},"

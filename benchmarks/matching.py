@@ -16,16 +16,19 @@ import json
 import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
-from instances import FAMILIES
 from rich.console import Console
 from rich.table import Table
-from tables import emulated_pool, logged_pool, resample
 
+from benchmarks.instances import FAMILIES
+from benchmarks.tables import emulated_pool, logged_pool, resample
 from mfcp.evaluation.compare import t_interval
 from mfcp.matching import MatchingProblem, solve
 from mfcp.matching.problem import reliability

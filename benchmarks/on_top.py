@@ -25,13 +25,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pandas as pd
 import torch
 from rich.console import Console
 from rich.table import Table
-from tuning import TuningLog
 
+from benchmarks.tuning import TuningLog
 from mfcp.arrays import Ints
 from mfcp.errors import guarded
 from mfcp.evaluation.compare import resample
@@ -68,7 +70,7 @@ class Chosen(Setting):
 
     chosen: Ints
 
-    def rounds(self, part: str, count: int) -> Ints:
+    def rounds(self, part: str | tuple[str, ...], count: int) -> Ints:
         return self.chosen[:, :count] if part == "train" else super().rounds(part, count)
 
 

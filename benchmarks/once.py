@@ -18,9 +18,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from steps import FAMILIES, FOLDS, Log, read_log
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import numpy as np
+
+from benchmarks.steps import FAMILIES, FOLDS, Log, read_log
 from mfcp.arrays import Bools, Floats
 from mfcp.errors import guarded
 from mfcp.progress import progress

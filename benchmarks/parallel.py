@@ -115,7 +115,7 @@ def training() -> None:
                     problem.gamma,
                     *WEIGHTS,
                     speedup=problem.speedup,
-                    backend=backend,  # type: ignore[arg-type]
+                    backend=backend,
                 )
                 torch.autograd.grad(found.X.square().sum(), T)
                 if repeat:

@@ -14,12 +14,14 @@ import argparse
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from tuning import TuningLog
 
+from benchmarks.tuning import TuningLog
 from mfcp.errors import guarded
 from mfcp.evaluation.metrics import Reference, round_metrics
 from mfcp.matching.reference.literal import PRINTED_STEPS, printed_problem, softmax_descent

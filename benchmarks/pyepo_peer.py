@@ -43,7 +43,7 @@ def peers(pyepo: Any, predicted: Tensor, true: Tensor) -> dict[str, tuple[dict[s
     from pyepo.data.dataset import optDataset
     from pyepo.model.opt import optModel
 
-    class OnePlan(optModel):  # type: ignore[misc]
+    class OnePlan(optModel):
         """min c·w over one-hot w."""
 
         def _getModel(self) -> tuple[None, range]:  # noqa: N802

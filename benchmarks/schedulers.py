@@ -33,8 +33,8 @@ from mfcp.simulator.jobs import Jobs
 from mfcp.simulator.outcome import Outcome
 from mfcp.simulator.pairs import JobPairs
 from mfcp.simulator.policies.base import Moment, Policy
-from mfcp.simulator.policies.ordering.mlfs import FALL
 from mfcp.simulator.policies.sharing.cognn import CoGnn
+from mfcp.simulator.qore.training_losses import FALL
 from mfcp.simulator.semantics import RoundTerms
 from mfcp.simulator.simulation import import_policies, simulate
 from mfcp.simulator.traces.description import at_load

@@ -13,13 +13,12 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
-from families_tables import elastic_jobs, placed_jobs
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.families_tables import elastic_jobs, placed_jobs
 from mfcp.arrays import Floats
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.traces.measured_ways import MeasuredWays

@@ -16,12 +16,14 @@ import argparse
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
-from tuning import TuningLog
 
+from benchmarks.tuning import TuningLog
 from mfcp.arrays import Floats
 from mfcp.errors import guarded
 from mfcp.evaluation.compare import resample

@@ -62,7 +62,8 @@ def _first_pairs(jobs: Jobs) -> np.ndarray:
 def _generated(jobs: Jobs, near: np.ndarray, weight: np.ndarray | None, advance: Callable[[], Any]) -> Bound:
     held = ((near > 1e-5) & (jobs.s > 0)) | _first_pairs(jobs)
     for _ in range(MOST):
-        value, prices, pi, x = _solved(jobs, *np.nonzero(held), weight)
+        k, j = np.nonzero(held)
+        value, prices, pi, x = _solved(jobs, k, j, weight)
         gain = np.where(jobs.s > 0, pi * jobs.s - prices[:, None] * jobs.g, -np.inf)
         bound = float(prices @ jobs.W + np.maximum(gain.max(axis=0), 0.0).sum())
         advance()

@@ -83,12 +83,12 @@ def numbers(folder: Path, _: float) -> Iterator[Number]:
 
 def _number(folder: Path, row: dict[str, object]) -> Number:
     policy, trace, metric = str(row["policy"]), str(row["trace"]), str(row["metric"])
-    what, value = (policy, trace, metric), float(row["value"])  # type: ignore[arg-type]
+    what, value = (policy, trace, metric), float(row["value"])
     if policy not in RATIO:
         return Number(*what, value, None, None, NOT_YET.get(policy, "no such policy here"))
     if metric not in METRICS or not (folder / f"{trace}.parquet").exists():
         return Number(*what, value, None, None, "no such metric or trace here")
-    own = _read(folder, trace, int(row["nodes"]), float(row["slot_s"]))  # type: ignore[call-overload, arg-type]
+    own = _read(folder, trace, int(row["nodes"]), float(row["slot_s"]))
     found = _metric(own, _run(own, policy), metric)
     if metric == "deadline_satisfactory_ratio":
         number = Number(*what, value, found, RATIO[policy], unit="ratio")
@@ -114,7 +114,7 @@ def _charged(own: _Trace, policy: str, metric: str) -> Trial:
 
 
 def _ends(folder: Path, row: dict[str, object], theirs: pd.DataFrame) -> Number:
-    own = _read(folder, str(row["trace"]), int(row["nodes"]), float(row["slot_s"]))  # type: ignore[call-overload, arg-type]
+    own = _read(folder, str(row["trace"]), int(row["nodes"]), float(row["slot_s"]))
     ends = theirs.set_index("job")["end_time_s"].reindex(own.jobs.id.astype(np.int64)).to_numpy(float)
     near = np.abs(_run(own, str(row["policy"])).finished - ends) <= own.slot_s
     policy, trace = str(row["policy"]), str(row["trace"])

@@ -206,8 +206,8 @@ def _drawn(folder: Path, seed: int, earlier: bool) -> pd.DataFrame:
     frame = pd.read_parquet(folder / "jobs.parquet").query("seed == @seed").sort_values("job")
     if not earlier:
         return frame
-    names = pd.read_parquet(folder / "throughputs.parquet").drop_duplicates("job_type_index")
-    names = names.sort_values("job_type_index")["job_type"].tolist()
+    types = pd.read_parquet(folder / "throughputs.parquet").drop_duplicates("job_type_index")
+    names: list[str] = types.sort_values("job_type_index")["job_type"].tolist()
     order = list(range(len(names)))
     order.insert(next(k for k, name in enumerate(names) if name.startswith("LM ")), order.pop(names.index("A3C")))
     kind = np.array(order)[frame["job_type_index"].to_numpy()]

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 START = """
 import importlib, sys
 for name in sys.argv[1:]:
-    importlib.import_module(name)
+    importlib.import_module(f"benchmarks.{name}")
     print(name)
 """
 
@@ -17,8 +17,7 @@ for name in sys.argv[1:]:
 def test_every_benchmark_can_be_imported():
     names = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem != "__init__")
     assert len(names) > 20
-    # A script finds its own folder; `python -m benchmarks.x` finds the root.
-    path = os.pathsep.join(map(str, (ROOT / "benchmarks", ROOT, ROOT / "src")))
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "src")))
     ended = subprocess.run(
         [sys.executable, "-c", START, *names],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
