@@ -21,8 +21,10 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.qoredl import file_of
 from mfcp.arrays import Floats, Ints
 from mfcp.border.json_text import read_json
+from mfcp.errors import guarded
 from mfcp.files import write_json
 from mfcp.progress import progress
 from mfcp.simulator.clocks.hosted import run_hosted
@@ -260,10 +262,10 @@ def main() -> None:
     if not options.page:
         if options.data is None:
             parser.error("--data: expected the folder of Qore-DL's log")
-        write_json(NUMBERS, measure(options.data, options.workers))
+        write_json(NUMBERS, measure(file_of(options.data).parent, options.workers))
     PAGE.write_text(page(read_json(NUMBERS)), encoding="utf-8")
     print(f"wrote {PAGE}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main))

@@ -9,7 +9,6 @@ thresholds. `--page` writes the page again from the kept numbers, and runs nothi
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,7 +208,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.data:
         if not any(True for _ in blocks(options.data)):
-            sys.exit(f"{options.data}: no schedulers/elasticflow/cluster*.parquet; give the folder that holds it")
+            parser.error(f"--data: {options.data} has no schedulers/elasticflow/cluster*.parquet; name its folder")
         write_json(NUMBERS, measure(options.data))
     numbers = read_json(NUMBERS)
     draw(numbers, FIGURE)

@@ -53,6 +53,8 @@ def main() -> None:
         "--orders", action="store_true", help="of gavel_sim: max-min fairness by other solvers, instead"
     )
     options = parser.parse_args()
+    if not options.data.is_dir():
+        parser.error(f"--data: {options.data} is no folder; expected that of the published sets")
     data = options.data / "schedulers" if (options.data / "schedulers").is_dir() else options.data
     console, found, rows = Console(width=170), list[Number](), list[dict[str, Any]]()
     if options.orders:

@@ -243,6 +243,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.data is None and not options.page:
         parser.error("--data: expected the folder with timm and gavel")
+    if options.data is not None and not options.data.is_dir():
+        parser.error(f"--data: {options.data} is no folder; expected that with timm and gavel")
     if options.json:
         score(options.data, options.json, options.processes)
         return

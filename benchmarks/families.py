@@ -120,6 +120,8 @@ def main() -> None:
     if options.data is None and not (options.page or options.memory or options.steps):
         print("skipped: no measured times here; give a folder with --data")
         return
+    if options.data is not None and not options.data.is_dir():
+        parser.error(f"--data: {options.data} is no folder; expected that of the logs")
     columns = options.columns if options.data is not None else []
     found = list[dict[str, Any]]()
     for column in columns:

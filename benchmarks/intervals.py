@@ -9,6 +9,7 @@ left out; known tasks are held against their own. Prints a line per log.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from scipy.special import stdtrit
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA, SUCCEEDED
 from mfcp.data.log.tables import Tables, read_tables
+from mfcp.errors import guarded
 from mfcp.release.fitting import fit_release
 from mfcp.settings import Settings
 
@@ -86,21 +88,19 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=24, help="small logs of each size (24)")
     parser.add_argument("--data", type=Path, help="a validated log; 45 of its tasks are left out, three times")
     options = parser.parse_args()
+    tables = read_tables(options.data) if options.data is not None else None
     print(f"{'log':<22} {'80 %':>8} {'95 %':>8} {'known |log|':>12} {'pairs':>7}")
     for tasks, clusters in SIZES:
         found = []
         for seed in range(options.logs):
-            tables = made(tasks, clusters, seed)
-            found.append(
-                judged(tables, np.random.default_rng(seed).choice(tables["tasks"]["task_id"], 2, replace=False))
-            )
+            small = made(tasks, clusters, seed)
+            found.append(judged(small, np.random.default_rng(seed).choice(small["tasks"]["task_id"], 2, replace=False)))
         show(f"{tasks} tasks x {clusters}", found)
-    if options.data is not None:
-        tables = read_tables(options.data)
+    if tables is not None:
         names = tables["tasks"]["task_id"].to_numpy(str)
         draws = [np.random.default_rng(seed).choice(names, 45, replace=False) for seed in range(3)]
         show(str(options.data), [judged(tables, out) for out in draws])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main))

@@ -29,6 +29,7 @@ from rich.table import Table
 
 from benchmarks.instances import FAMILIES
 from benchmarks.tables import emulated_pool, logged_pool, resample
+from mfcp.errors import guarded
 from mfcp.evaluation.compare import t_interval
 from mfcp.matching import MatchingProblem, solve
 from mfcp.matching.problem import reliability
@@ -223,4 +224,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main))

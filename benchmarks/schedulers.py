@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.published.gavel import read_jobs, read_pairs
 from mfcp.arrays import Floats, Ints
 from mfcp.border.json_text import read_json
+from mfcp.errors import guarded
 from mfcp.files import write_json
 from mfcp.progress import progress
 from mfcp.simulator.cluster import Cluster
@@ -38,6 +38,7 @@ from mfcp.simulator.qore.training_losses import FALL
 from mfcp.simulator.semantics import RoundTerms
 from mfcp.simulator.simulation import import_policies, simulate
 from mfcp.simulator.traces.description import at_load
+from mfcp.simulator.traces.files import read_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 NUMBERS, PAGE = DOCS / "simulator/schedulers.json", DOCS / "schedulers.md"
@@ -172,7 +173,9 @@ def blocks(data: Path, kind: str) -> Iterator[Block]:
     paths = sorted((data / "schedulers/elasticflow").glob("cluster*.parquet"))
     paths += [] if kind == "deadlines" else [data / "philly/jobs.parquet"]
     for path in paths:
-        frame = pd.read_parquet(path).sort_values("submit_time_s", kind="stable")
+        frame = read_table(path, ("submit_time_s", "num_gpus", "duration_s")).sort_values(
+            "submit_time_s", kind="stable"
+        )
         frame = frame[(frame["num_gpus"] <= POOL.accelerators) & (frame["num_gpus"] > 0) & (frame["duration_s"] > 0)]
         for start in rng.integers(0, len(frame) - JOBS, BLOCKS):
             own = frame.iloc[start : start + JOBS]
@@ -395,4 +398,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main))

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from benchmarks.families_tables import elastic_jobs, placed_jobs
 from mfcp.arrays import Floats
+from mfcp.errors import guarded
 from mfcp.simulator.cluster import Cluster
 from mfcp.simulator.traces.measured_ways import MeasuredWays
 
@@ -93,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main))

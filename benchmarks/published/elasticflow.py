@@ -71,13 +71,12 @@ def numbers(folder: Path, _: float) -> Iterator[Number]:
     """All published numbers of the traces that are there, and how many jobs of Fig. 10 end when theirs do."""
     import_policies()
     expected = json.loads((folder / "expected.json").read_text())["results"]
-    theirs = pd.read_csv(folder / "fig10_jobs.csv")
     with progress("elasticflow", len(expected)) as advance:
         for row in expected:
             number = _number(folder, row)
             yield number
             if (row["trace"], row["metric"]) == ("fig10_trace", "makespan_s") and number.ours is not None:
-                yield _ends(folder, row, theirs[theirs["policy"] == row["policy"]])
+                yield _ends(folder, row)
             advance()
 
 
@@ -113,7 +112,9 @@ def _charged(own: _Trace, policy: str, metric: str) -> Trial:
     return Trial("charged at no event, or at every one", found)
 
 
-def _ends(folder: Path, row: dict[str, object], theirs: pd.DataFrame) -> Number:
+def _ends(folder: Path, row: dict[str, object]) -> Number:
+    theirs = pd.read_csv(folder / "fig10_jobs.csv")
+    theirs = theirs[theirs["policy"] == row["policy"]]
     own = _read(folder, str(row["trace"]), int(row["nodes"]), float(row["slot_s"]))
     ends = theirs.set_index("job")["end_time_s"].reindex(own.jobs.id.astype(np.int64)).to_numpy(float)
     near = np.abs(_run(own, str(row["policy"])).finished - ends) <= own.slot_s
