@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import qoredl
 from benchmarks.qoredl import GIVEN, SECONDS, WORK, decide, interval, read, score_file
+from mfcp.arrays import Floats
 
 
 def test_groups_are_drawn_whole() -> None:
@@ -45,3 +46,19 @@ def test_peaks_are_judged_where_a_file_has_them(tmp_path: Path, monkeypatch: pyt
     mape = {row["target"]: row["value"] for row in found if row["metric"] == "mape"}
     assert mape["memory_peak"] == pytest.approx(0.1)
     assert {row["target"] for row in score_file(x, measured, tmp_path / "plain.parquet")} == {SECONDS}
+
+
+def test_few_groups_are_fewer_folds_and_a_single_one_is_not_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def of_a_mean(x: Floats, values: Floats, asked: Floats) -> Floats:
+        assert len(x) > 0
+        assert len(asked) > 0
+        return np.full(len(asked), values.mean())
+
+    monkeypatch.setattr(qoredl, "LEARNERS", {qoredl.FOREST: of_a_mean})
+    x = np.column_stack([np.ones((6, 4)), [0.5, 0.5, 1.0, 1.0, 1.5, 1.5]])
+    found = qoredl.splits(x, SECONDS, np.array([1.0, 1.2, 2.0, 2.4, 3.0, 3.6]), draws=2)
+    assert {row["split"] for row in found} == {"rows at random", "by configuration"}
+    assert all(np.isfinite(row["value"]) for row in found)
+    assert "by model: skipped, there is one alone" in capsys.readouterr().out
