@@ -22,8 +22,8 @@ from mfcp.matching.kernels.sorting import ascending
 prepare(__name__)
 
 _SMALLEST = 2e-3  # share of the bound that the first enumeration may spend; doubled until it proves
-_STERN = 1e3  # times the charge, where a descent was content to miss the reliability that it must reach
-_FIRST = 10  # of the descents, one in so many comes before the enumeration: a good value to start from is all it takes
+_STERN = 1e3  # factor on the charge for a second descent, where the first one missed a reliability that is required
+_FIRST = 10  # one in so many descents runs before the enumeration, which only needs a good value to beat
 
 
 # One round: times and reliabilities (N, M), factors of parallel execution, the least Σ_j a, the charge of each missing
@@ -33,7 +33,7 @@ _Round = namedtuple("_Round", ["T", "A", "zeta", "need", "charge", "hard", "redu
 
 @internal
 def _totals(T, A, plan, load, count):
-    """Loads and numbers of tasks in place; returns Σ_j a."""
+    """Write each cluster's load and number of tasks, and return Σ_j a."""
     load[:] = 0.0
     count[:] = 0
     reached = 0.0
@@ -59,7 +59,10 @@ def _span(load, count, zeta):
 
 @internal
 def _start(given, plan, load, count):
-    """The best of some list schedules into `plan`; its value. With `hard` all reach `need`, at a bisected price."""
+    """Write the best of several list schedules into `plan`, and return its value.
+
+    Where a plan must reach `need`, the price of reliability is found by bisection, and others do not count.
+    """
     T, A, zeta, need, charge, hard = given.T, given.A, given.zeta, given.need, given.charge, given.hard
     N = len(T)
     trial = np.empty(N, np.int64)
@@ -176,7 +179,7 @@ def _descend(given, charge, keep, plan, load, count, reached):
 
 @internal
 def _put(T, A, plan, load, count, j, to):
-    """Move task j; returns what Σ_j a gains."""
+    """Move task j to a cluster, and return the change of Σ_j a."""
     i = plan[j]
     load[i] -= T[j, i]
     load[to] += T[j, to]
@@ -188,10 +191,10 @@ def _put(T, A, plan, load, count, j, to):
 
 @internal
 def _kick(given, pairs, kicks, most, best, plan, state):
-    """Improve `plan` of value `best` by descents from kicked copies, in place; its value.
+    """Improve `plan`, whose value is `best`, by descents from perturbed copies, and return its value.
 
-    A kick puts two to four tasks anywhere that is not ruled out: a pair with bound + r >= the best value is in no
-    better plan.
+    A kick moves two to four tasks to random clusters. It skips pairs that are ruled out: no better plan has a pair with
+    bound + r >= the best value.
     """
     T, A, need, hard, reduced, bound = given.T, given.A, given.need, given.hard, given.reduced, given.bound
     N, M = T.shape
@@ -229,11 +232,13 @@ def _kick(given, pairs, kicks, most, best, plan, state):
 
 @internal
 def _deviations(given, lowest, base, best):
-    """Pairs that a plan better than `best` may have besides the cheapest, cheapest first, and what is left after each.
+    """The P pairs beyond each task's cheapest that a plan better than `best` may have, cheapest first.
 
     Returns:
-        task, cluster, r (P,); total and rate (P + 1, M + 1): how much the load of each cluster, and what Σ_j a lacks,
-        can still fall by pairs from each on, at all and per unit of r.
+        task, cluster, r: (P,) of the pairs.
+        total: (P + 1, M + 1) the most that pairs k, k + 1, … can take off the load of each cluster, and, in the last
+            column, off what Σ_j a lacks.
+        rate: (P + 1, M + 1) the most that one of these pairs takes off for each unit of its r.
     """
     T, A, reduced, bound = given.T, given.A, given.reduced, given.bound
     N, M = T.shape
@@ -285,9 +290,10 @@ def _may_improve(given, load, lack, lowest, total, rate, best, left):
 # Over 60 lines: one search over an explicit stack; a recursion would be shorter, but not compile to a loop.
 @internal
 def _enumerate(given, budget, best, plan):
-    """(value, whether proven): every plan within reach of `best` is looked at, or `budget` of them.
+    """Look at every plan that may be better than `best`, or at `budget` of them; better ones replace `plan`.
 
-    `plan` is replaced where a better one is found.
+    Returns:
+        (value, whether it is proven to be the least).
     """
     T, A, zeta, need, charge, hard = given.T, given.A, given.zeta, given.need, given.charge, given.hard
     reduced, bound = given.reduced, given.bound

@@ -19,8 +19,8 @@ from mfcp.matching.kernels.random_numbers import random_below
 
 prepare(__name__)
 
-_STERN = 1e4  # times the charge, where a descent was content to miss a constraint
-_LARGE = 200  # tasks above which only moves that a linear model likes are tried, one by one
+_STERN = 1e4  # factor on the charge for a second descent, where the first one missed a constraint
+_LARGE = 200  # tasks above which only those moves are tried that a linear model of the cost says to pay
 
 
 # Moments of every pair of a round, each (N, M): time and its variance, reliability and its variance.
@@ -50,7 +50,7 @@ def _density(z):
 
 @internal
 def _wait(i, count, terms):
-    """Seconds before cluster i can start; one that has no task keeps nobody waiting."""
+    """Seconds before cluster i can start; 0 where it has no task, as nothing waits for it."""
     return terms.backlog[i] if count[i] > 0 else 0.0
 
 
@@ -90,7 +90,7 @@ def _miss(reached, spread, N, gamma, quantile):
 
 @internal
 def _put(pairs, plan, state, j, to):
-    """Move task j."""
+    """Move task j to a cluster, and update the state."""
     i = plan[j]
     state.load[i] -= pairs.time[j, i]
     state.load[to] += pairs.time[j, to]
@@ -176,7 +176,7 @@ def _descend(pairs, terms, plan, state):
 
 @internal
 def _slopes(terms, state, cost, by_load, by_spread):
-    """Derivatives of the cost by differences: in the loads and variances into the arrays; that in Σ a is returned."""
+    """Write the derivatives of the cost in loads and variances, by differences, and return that in Σ a."""
     for i in range(len(by_load)):
         for values, slope in ((state.load, by_load), (state.spread, by_spread)):
             step = 1e-6 * (values[i] + 1e-300)
@@ -192,7 +192,7 @@ def _slopes(terms, state, cost, by_load, by_spread):
 
 @internal
 def _polish(pairs, terms, plan, state):
-    """As `_descend` for many tasks: only the moves that the derivative of the cost likes are tried."""
+    """As `_descend`, for many tasks: tries only the moves that pay by the derivatives of the cost."""
     time, variance, A = pairs.time, pairs.variance, pairs.A
     N, M = time.shape
     _totals(pairs, plan, state)

@@ -327,7 +327,7 @@ def _softmax_load(sums, beta, p):
 
 @inner
 def _lower_prices(T, A, best, beta, X, work):
-    """Prices far above what the loads of the plan X say are lowered to that."""
+    """Lower prices that lie far above those which the loads of the plan X imply."""
     _sums(T, A, best, X, work.sums)
     _softmax_load(work.sums, beta, work.w)
     for i in range(len(work.p)):
@@ -463,7 +463,7 @@ def _normalise(log_p, p):
 
 @inner
 def _ascend(given, tolerance, near, q, X, space, work):
-    """`dual_newton._ascend` from the prices work.p and q: X in place; the steps taken, and whether it was near."""
+    """`dual_newton._ascend` from the prices work.p and q, X in place; (steps taken, whether it was not given up)."""
     T, A, best, forbidden, room = given.T, given.A, given.best, given.forbidden, given.room
     beta, lam, tau, log_p, longest = given.beta, given.lam, given.tau, space.log_p, space.longest
     M, N = T.shape
@@ -645,7 +645,7 @@ def solve_range(
                 q[b], residual[b] = price, found
             if residual[b] <= tolerance:
                 break
-            if not residual[b] < np.inf:  # what is there is no plan
+            if not residual[b] < np.inf:  # X[b] holds no plan yet
                 _share(given.T, mask, False, X[b])
             trial = np.empty((M, N))
 

@@ -19,7 +19,7 @@ _BATCH = types.NamedTuple((_f8_3, _f8_2, _f8_2, _f8[::1], _f8_4, _f8_3), Constra
 
 @internal
 def _end(constraints, i, count, seconds):
-    """When cluster i is done; one without a task keeps nobody waiting."""
+    """Seconds until cluster i is done; 0 where it has no task, whatever its backlog."""
     return constraints.backlog[i] + occupied(constraints, i, count, seconds) if count > 0 else 0.0
 
 

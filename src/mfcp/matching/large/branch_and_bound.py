@@ -1,4 +1,4 @@
-"""Branch and bound on long tasks: what the relaxation loses by splitting them, and where they had better run.
+"""Branch and bound over the clusters of long tasks.
 
 The relaxation splits long tasks, which a plan cannot do. So its value is too low, and its prices around such tasks are
 wrong. In a branch some long tasks may run on a few clusters only. A branch is a relaxation like any other, and the

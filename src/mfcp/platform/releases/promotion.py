@@ -20,7 +20,7 @@ from mfcp.platform.state.store import Note
 from mfcp.release.model import Release
 from mfcp.study.setting import gather
 
-_ENGINE = "search"  # milliseconds a round; that a few of hundreds are not proven optimal is the same for both
+_ENGINE = "search"  # milliseconds a round; a few of hundreds are not proven optimal, for both releases alike
 
 
 class PromoteSettings(BaseModel):
