@@ -64,6 +64,24 @@ def known_of(log: Log, what: str) -> Floats:
     return np.column_stack([found, np.log(np.nanmean(log.steps.batch, axis=0))]) if STATE["profiled"] else found
 
 
+def every_phase(phase: str) -> Log:
+    """All tasks on all clusters, those of the phase first; a task has times on the clusters of its own phase alone."""
+    logs = [STATE["logs"][phase], *(own for name, own in STATE["logs"].items() if name != phase)]
+    shape = sum(len(log.clusters) for log in logs), sum(len(log.families) for log in logs)
+    batch, seconds = np.full(shape, np.nan), np.full(shape, np.nan)
+    cluster = task = 0
+    for log in logs:
+        place = slice(cluster, cluster + len(log.clusters)), slice(task, task + len(log.families))
+        batch[place], seconds[place] = log.steps.batch, log.steps.seconds
+        cluster, task = place[0].stop, place[1].stop
+    return Log(
+        tuple(name for log in logs for name in log.clusters),
+        tuple(figures for log in logs for figures in log.accelerators),
+        np.concatenate([log.families for log in logs]),
+        MeasuredSteps(np.concatenate([log.steps.graph for log in logs]), batch, seconds),
+    )
+
+
 def _without(log: Log, clusters: set[str]) -> Log:
     """The other clusters, and the tasks that ran there."""
     own = log.of_clusters([k for k, name in enumerate(log.clusters) if name not in clusters])
@@ -160,7 +178,11 @@ def family_fold(phase: str, seed: int, fold: int) -> tuple[Bools, dict[str, Floa
     timed(rows, cost, BOOSTED, lambda: learned(log, flat, train, "boosted_trees", {"trees": 250}, seed))
     timed(rows, cost, VECTOR, lambda: learned(log, counts, train, "boosted_trees", {"trees": 250}, seed))
 
-    timed(rows, cost, HEADS, lambda: _heads(log, list(range(len(log.clusters))), ~test, seed))
+    # Rows whose clusters share a network learn from the other phase, too, as a release does from its log.
+    whole = every_phase(phase)
+    usable, every = ~np.isin(whole.families, log.families[test]), list(range(len(whole.clusters)))
+    M, n = s.seconds.shape
+    timed(rows, cost, HEADS, lambda: _heads(whole, every, usable, seed)[:M, :n])
     own: dict[int, FittedRoofline] = {}
 
     def roofline() -> Floats:
@@ -179,10 +201,10 @@ def family_fold(phase: str, seed: int, fold: int) -> tuple[Bools, dict[str, Floa
         timed(rows, cost, WAVES, waves)
 
     def operators() -> Floats:
-        steps = s.select(np.flatnonzero(train.any(0)))
-        fitted = OperatorTimes.fit(graphs, log.accelerators, steps, seed=seed)
+        steps = whole.steps.select(np.flatnonzero(usable & np.isfinite(whole.steps.seconds).any(axis=0)))
+        fitted = OperatorTimes.fit(graphs, whole.accelerators, steps, seed=seed)
         with answering():
-            return fitted.log_seconds(graphs.distinct.take(s.graph), s.batch)
+            return fitted.log_seconds(graphs.distinct.take(s.graph), whole.steps.batch[:, :n])[:M]
 
     timed(rows, cost, OPERATORS, operators)
     return test, {name: np.where(test, values, np.nan) for name, values in rows.items()}, cost

@@ -56,6 +56,7 @@ SECTIONS = {
     "A": """## A. A family that nobody has run
 
 Timm's models on seven clusters of inference, then training steps on two layouts of an RTX 3090; five folds by family.
+Rows whose clusters share a network, *learned operators* and *graph network + heads*, learn from both, as a release does.
 Then training steps that `mfcp profile` measured on an H100, of small models at two batches in two precisions, which wait
 for their host: `python benchmarks/families.py --steps benchmarks/measured/h100 --seeds 0,1,2`. There metadata have the
 batch, and all launches together are most of a step.

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from benchmarks import families_graphs
 from benchmarks.families_judged import Part
+from benchmarks.steps import Log
+from mfcp.tasks.timing.measured_steps import MeasuredSteps
+from mfcp.tasks.timing.roofline import Accelerator
 
 
 def part(seed=0, draws=2, n=60):
@@ -51,3 +55,28 @@ def test_a_row_without_any_answer_is_left_out():
     p = part()
     p.rows["nothing"] = np.full_like(p.rows["ours"], np.nan)
     assert set(p.judged()["rows"]) == {"ours", "theirs", "some"}
+
+
+def test_a_task_of_every_phase_has_times_on_the_clusters_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = tuple(Accelerator(1e12, 1e11, 4.0, batch) for batch in (8.0, 16.0, 32.0))
+
+    def log(names: str, first: int, families: str) -> Log:
+        shape = len(names), len(families)
+        seconds = 1.0 + first + np.arange(shape[0] * shape[1], dtype=float).reshape(shape)
+        steps = MeasuredSteps(first + np.arange(shape[1]), np.full(shape, 4.0), seconds)
+        return Log(tuple(names), figures[: len(names)], np.array(list(families)), steps)
+
+    infer, train = log("abc", 0, "xy"), log("d", 10, "yz")
+    monkeypatch.setitem(families_graphs.STATE, "logs", {"infer": infer, "train": train})
+    whole = families_graphs.every_phase("train")
+    assert whole.clusters == ("d", "a", "b", "c")
+    assert whole.accelerators == (figures[0], *figures)
+    assert whole.families.tolist() == ["y", "z", "x", "y"]
+    assert whole.steps.graph.tolist() == [10, 11, 0, 1]
+    np.testing.assert_array_equal(whole.steps.seconds[:1, :2], train.steps.seconds)
+    np.testing.assert_array_equal(whole.steps.seconds[1:, 2:], infer.steps.seconds)
+    assert np.isnan(whole.steps.seconds).sum() == np.isnan(whole.steps.batch).sum() == 1 * 2 + 3 * 2
+    alone = {"infer": infer}
+    monkeypatch.setitem(families_graphs.STATE, "logs", alone)
+    same = families_graphs.every_phase("infer")
+    assert (same.clusters, same.steps.seconds.tolist()) == (infer.clusters, infer.steps.seconds.tolist())
