@@ -369,7 +369,8 @@ class Chaos:
         }
         if fault in ("slurmctld", "slurmd", "slurmd away", "slurmdbd", "mariadbd"):
             name = daemon.get(fault, fault)
-            if slurm.processes[name].poll() is not None:
+            process = slurm.processes.get(name)
+            if process is None or process.poll() is not None:
                 return
             slurm.kill(name)
             self._start_later(name, now + (25.0 if fault == "slurmd away" else self.rng.uniform(0.0, 2.0)))

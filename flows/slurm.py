@@ -205,8 +205,9 @@ class OwnSlurm:
 
     def kill(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
         """End a daemon, by default without warning."""
-        self.processes[name].send_signal(how)
-        self.processes[name].wait()
+        process = self.processes.pop(name)
+        process.send_signal(how)
+        process.wait()
 
     def stepds(self, job: str | None = None) -> Iterator[int]:
         """Processes of step daemons of these clusters, of a job or all."""
@@ -334,15 +335,25 @@ class OwnSlurm:
     def _wait(self, name: str, ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _START_S
         while not ready():
+            if time.monotonic() < deadline - 1:
+                self._start_again()
             process = self.processes[name]
-            if process.poll() is not None and name.startswith("slurmctld") and time.monotonic() < deadline - 1:
-                time.sleep(1.0)  # it ends where it has no state yet and the database is not there
-                self._spawn(name)
-            elif process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or time.monotonic() > deadline:
                 said = (self.root / f"{name}.out").read_text(errors="replace")[-1000:].strip()
                 state = "has ended" if process.poll() is not None else f"is not ready after {_START_S:g} s"
                 raise MfcpError(f"{name} {state}; {self.root / name}.out ends in: {said}")
             time.sleep(0.05)
+
+    def _start_again(self) -> None:
+        """Start what ended while something is waited for.
+
+        Slurm's daemons end where the database is not there as they start, and any of them may crash: MariaDB has.
+        """
+        for name, process in list(self.processes.items()):
+            code = process.poll()
+            if code is not None and (code < 0 or name.startswith(("slurmctld", "slurmdbd"))):
+                time.sleep(1.0)
+                self._spawn(name)
 
 
 def _listens(port: int) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +16,7 @@ import pytest
 import yaml
 
 from flows import loop, own_clusters, workspace, zoo_tasks
-from flows.slurm import OwnSlurm, missing
+from flows.slurm import OwnCluster, OwnSlurm, missing
 from flows.zoo_tasks import draw
 from mfcp.errors import MfcpError, SettingsError
 from mfcp.platform.running.job_settings import command_of, rows_of
@@ -45,6 +48,28 @@ def test_a_database_that_cannot_be_made_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr("flows.slurm._PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(MfcpError, match="mariadb-install-db ended with 3; it said: no space left"):
         own._mariadbd()
+
+
+class _Crashing(OwnSlurm):
+    """Its database crashes as the controller starts, once."""
+
+    def _spawn(self, name):
+        super()._spawn(name)
+        if name == "slurmctld-one" and not hasattr(self, "crashed"):
+            self.crashed = self.processes["mariadbd"]
+            self.crashed.send_signal(signal.SIGSEGV)
+
+
+@pytest.mark.slurm
+@pytest.mark.skipif(bool(missing()), reason="no Slurm")
+def test_a_database_that_crashes_as_others_start_is_started_again():
+    root = Path(tempfile.mkdtemp(prefix="mfcp-slurm-"))  # short: sockets' paths are
+    try:
+        with _Crashing(root, [OwnCluster("one")]) as started:
+            assert started.crashed.wait() == -signal.SIGSEGV
+            assert started.node_states("one") == {"idle"}
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.fixture
