@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks.published import elasticflow, fgd, gavel, muri, shockwave
 from benchmarks.published.results import Number, summary
-from benchmarks.records import names_of, write_records
+from benchmarks.records import folder_of, names_of, write_records
 
 SETS: dict[str, Callable[[Path, float], Iterator[Number]]] = {
     "muri": muri.numbers,
@@ -42,7 +42,7 @@ SETS: dict[str, Callable[[Path, float], Iterator[Number]]] = {
 def main() -> None:
     """Run the sets, print their tables and the count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the published sets")
+    parser.add_argument("--data", type=folder_of, required=True, help="folder of the published sets")
     parser.add_argument(
         "--set", type=functools.partial(names_of, known=SETS), default=list(SETS), metavar="NAME,…",
         dest="sets", help=f"some of {', '.join(SETS)}",
@@ -53,8 +53,6 @@ def main() -> None:
         "--orders", action="store_true", help="of gavel_sim: max-min fairness by other solvers, instead"
     )
     options = parser.parse_args()
-    if not options.data.is_dir():
-        parser.error(f"--data: {options.data} is no folder; expected that of the published sets")
     data = options.data / "schedulers" if (options.data / "schedulers").is_dir() else options.data
     console, found, rows = Console(width=170), list[Number](), list[dict[str, Any]]()
     if options.orders:

@@ -43,7 +43,7 @@ from benchmarks.evidence_page import (
 )
 from benchmarks.evidence_rounds import Way, play
 from benchmarks.evidence_training import retrained, without_a_tenth
-from benchmarks.records import write_records
+from benchmarks.records import folder_of, write_records
 from benchmarks.tuning import TuningLog
 from mfcp.data.log.tables import find_table
 from mfcp.data.pool.splits import qualifying_sets
@@ -232,7 +232,7 @@ def logs_in(data: Path) -> list[Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with timm and gavel in the log schema")
+    parser.add_argument("--data", type=folder_of, help="folder with timm and gavel in the log schema")
     parser.add_argument("--out", type=Path, help="folder of the rounds, a file for each log and draw")
     parser.add_argument("--only", metavar="LOG-DRAW", help="one of them, such as timm-1")
     parser.add_argument("--page", action="store_true", help="write numbers and page, and run nothing")
@@ -243,8 +243,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.data is None and not options.page:
         parser.error("--data: expected the folder with timm and gavel")
-    if options.data is not None and not options.data.is_dir():
-        parser.error(f"--data: {options.data} is no folder; expected that with timm and gavel")
     if options.json:
         score(options.data, options.json, options.processes)
         return

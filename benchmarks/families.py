@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import families_graphs, families_tables
 from benchmarks.families_judged import Part, records
 from benchmarks.families_page import NUMBERS, write_page
-from benchmarks.records import names_of, write_records
+from benchmarks.records import folder_of, names_of, write_records
 from mfcp.border.json_text import read_json
 from mfcp.errors import guarded
 from mfcp.files import write_json
@@ -100,7 +100,7 @@ def print_part(judged: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder of folders")
+    parser.add_argument("--data", type=folder_of, help="folder of folders")
     parser.add_argument("--columns", type=chosen, default=list(COLUMNS), metavar="A,B,…", help="some of them")
     parser.add_argument(
         "--memory", type=Path, action="append", default=[], metavar="DIR",
@@ -120,8 +120,6 @@ def main() -> None:
     if options.data is None and not (options.page or options.memory or options.steps):
         print("skipped: no measured times here; give a folder with --data")
         return
-    if options.data is not None and not options.data.is_dir():
-        parser.error(f"--data: {options.data} is no folder; expected that of the logs")
     columns = options.columns if options.data is not None else []
     found = list[dict[str, Any]]()
     for column in columns:

@@ -180,9 +180,8 @@ def family_fold(phase: str, seed: int, fold: int) -> tuple[Bools, dict[str, Floa
 
     # Rows whose clusters share a network learn from the other phase, too, as a release does from its log.
     whole = every_phase(phase)
-    usable, every = ~np.isin(whole.families, log.families[test]), list(range(len(whole.clusters)))
-    M, n = s.seconds.shape
-    timed(rows, cost, HEADS, lambda: _heads(whole, every, usable, seed)[:M, :n])
+    usable, (M, n) = ~np.isin(whole.families, log.families[test]), s.seconds.shape
+    timed(rows, cost, HEADS, lambda: _heads(whole, list(range(len(whole.clusters))), usable, seed)[:M, :n])
     own: dict[int, FittedRoofline] = {}
 
     def roofline() -> Floats:

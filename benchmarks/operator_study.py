@@ -9,6 +9,7 @@ to `data/operator_study/NAME.parquet`; `python -m benchmarks.operator_page` writ
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from mfcp.arrays import Floats, Ints
+from mfcp.errors import guarded
 from mfcp.files import replacing
 from mfcp.progress import progress
 from mfcp.simulator.beliefs import GivenDurations
@@ -251,4 +253,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main))

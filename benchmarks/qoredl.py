@@ -146,12 +146,13 @@ def splits(x: Floats, target: str, values: Floats, draws: int) -> Records:
         published = split == "rows at random" and target == SECONDS
         print(split + (f" (published: R² {PUBLISHED})" if published else ""))
         errors: dict[str, Floats] = {}
+        count = min(FOLDS, int(own.max()) + 1)
         for name, learner in LEARNERS.items():
             found, error = [], np.zeros(len(x))
-            with progress(f"{split}, {name}", draws * FOLDS) as advance:
+            with progress(f"{split}, {name}", draws * count) as advance:
                 for seed in range(draws):
                     fold, predicted = folds(own, seed), np.zeros(len(x))
-                    for f in np.unique(fold):
+                    for f in range(count):
                         train = fold != f
                         predicted[~train] = learner(x[train], values[train], x[~train])
                         advance()

@@ -1,4 +1,4 @@
-"""Tables of benchmarks for programs: `--json FILE`, and lists of names on the command line."""
+"""Tables of benchmarks for programs: `--json FILE`, and folders and lists of names on the command line."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ def write_records(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """A list of rows as JSON; what is no finite number is null. The folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, [{name: _finite(value) for name, value in row.items()} for row in rows])
+
+
+def folder_of(text: str) -> Path:
+    """A folder that is there, for `argparse`."""
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: no such folder")
+    return Path(text)
 
 
 def names_of(text: str, *, known: Collection[str]) -> list[str]:

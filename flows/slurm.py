@@ -197,9 +197,13 @@ class OwnSlurm:
         return set(told.stdout.split()) if told.returncode == 0 and told.stdout.strip() else {"unknown"}
 
     def start(self, *names: str) -> None:
-        """Start daemons by name (`munged`, `mariadbd`, `slurmdbd`, `slurmctld-C`, `slurmd-C1`), and wait for each."""
+        """Start daemons by name (`munged`, `mariadbd`, `slurmdbd`, `slurmctld-C`, `slurmd-C1`), and wait for each.
+
+        One that runs is left alone: it may have been started again while another was waited for.
+        """
         for name in names:
-            self._spawn(name)
+            if name not in self.processes or self.processes[name].poll() is not None:
+                self._spawn(name)
         for name in names:
             self._wait(name, self._ready(name))
 

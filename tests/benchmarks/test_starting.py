@@ -17,7 +17,8 @@ import importlib, sys
 from mfcp.errors import guarded
 folder, *names = sys.argv[1:]
 for name in names:
-    sys.argv[:] = [name, "--data", folder, *(["--out", folder] if name == "evidence" else [])]
+    needed = {"evidence": ["--out", folder], "operator_study": ["--name", "x"]}.get(name, [])
+    sys.argv[:] = [name, "--data", folder, *needed]
     try:
         code = guarded(importlib.import_module(f"benchmarks.{name}").main)
     except SystemExit as end:
@@ -26,7 +27,7 @@ for name in names:
 """
 READERS = (
     "ablation", "accuracy", "conformance", "evidence", "families", "features", "intervals", "matching", "once",
-    "page", "qoredl", "schedulers", "sizes",
+    "operator_study", "page", "qoredl", "schedulers", "sizes",
 )  # fmt: skip
 
 

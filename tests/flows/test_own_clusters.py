@@ -68,6 +68,9 @@ def test_a_database_that_crashes_as_others_start_is_started_again():
         with _Crashing(root, [OwnCluster("one")]) as started:
             assert started.crashed.wait() == -signal.SIGSEGV
             assert started.node_states("one") == {"idle"}
+            running = dict(started.processes)
+            started.start("mariadbd")
+            assert started.processes == running
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

@@ -61,7 +61,7 @@ def _span(load, count, zeta):
 def _start(given, plan, load, count):
     """Write the best of several list schedules into `plan`, and return its value.
 
-    Where a plan must reach `need`, the price of reliability is found by bisection, and others do not count.
+    The price of reliability is bisected towards plans that just reach `need`. Where a plan must, others do not count.
     """
     T, A, zeta, need, charge, hard = given.T, given.A, given.zeta, given.need, given.charge, given.hard
     N = len(T)
@@ -236,8 +236,8 @@ def _deviations(given, lowest, base, best):
 
     Returns:
         task, cluster, r: (P,) of the pairs.
-        total: (P + 1, M + 1) the most that pairs k, k + 1, … can take off the load of each cluster, and, in the last
-            column, off what Σ_j a lacks.
+        total: (P + 1, M + 1) what pairs k, k + 1, … take off the load of each cluster together, and, in the last
+            column, off what Σ_j a lacks: at least what those of a plan do.
         rate: (P + 1, M + 1) the most that one of these pairs takes off for each unit of its r.
     """
     T, A, reduced, bound = given.T, given.A, given.reduced, given.bound

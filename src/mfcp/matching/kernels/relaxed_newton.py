@@ -645,7 +645,7 @@ def solve_range(
                 q[b], residual[b] = price, found
             if residual[b] <= tolerance:
                 break
-            if not residual[b] < np.inf:  # X[b] holds no plan yet
+            if not residual[b] < np.inf:  # X[b] holds no plan
                 _share(given.T, mask, False, X[b])
             trial = np.empty((M, N))
 
