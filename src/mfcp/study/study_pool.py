@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from mfcp.arrays import Bools, Floats, Ints
-from mfcp.data.pool.logged import PoolRows, choose_rows, is_emulated, observed, pool_sizes, truth_of
+from mfcp.data.pool.logged import PoolRows, choose_rows, is_emulated, pool_sizes, truth_of
 from mfcp.data.pool.run_totals import floats
 from mfcp.data.pool.task_pool import TaskPool
 from mfcp.data.pool.times import Cells, measure_cells
@@ -65,15 +65,18 @@ def build_pool(tables: Tables, settings: PoolSettings, *, seed: int) -> TaskPool
     logged = pool_sizes(tables)
     cells = measure_cells(tables, logged)
     rows, drawn, notes = _choose(tables, cells, settings)
-    i, j = rows.cluster, rows.task
-    T, samples = _times(tables, cells, rows, drawn, logged, settings, seed)
     draws_sizes = settings.pools == "balanced" or (settings.pools == "auto" and not np.isfinite(cells.duration).any())
+    i, j = rows.cluster, rows.task
+    cells = cells.at(i, j)
+    samples = _samples(tables, cells, rows, drawn, settings, seed)
+    T, known = cells.seconds(samples, logged[i]), np.isfinite(samples)
+    samples = np.where(known, samples, np.median(samples[known]) if known.any() else 1.0)
     pool_size = balanced_pools(T, logged[i], seed=seed) if draws_sizes else logged[i]
     shrink = (logged[i] / pool_size)[:, None]
     T = T * shrink
     truth = truth_of(tables, i, j)
     T_true = None if truth is None else np.where(np.isfinite(truth[0]) & ~drawn, truth[0] * shrink, T)
-    source = _failure_source(settings, cells, rows, has_truth=truth is not None)
+    source = _failure_source(settings, cells, has_truth=truth is not None)
     A, runs, A_true = _reliability(source, settings, tables, cells, rows, T if T_true is None else T_true, seed)
     if source == "observed" and truth is not None:
         A_true = np.where(np.isfinite(truth[1]), truth[1], A)
@@ -99,19 +102,13 @@ def build_pool(tables: Tables, settings: PoolSettings, *, seed: int) -> TaskPool
     )
 
 
-def _times(
-    tables: Tables, cells: Cells, rows: PoolRows, drawn: Bools, logged: Floats, settings: PoolSettings, seed: int
-) -> tuple[Floats, Floats]:
-    """Seconds (M, n) with the logged pools, nan where unknown, and samples (n,) of each task."""
-    i, j = rows.cluster, rows.task
-    names, flops = tables["tasks"]["task_id"].to_numpy(str)[j], floats(tables["tasks"]["flops"])[j]
+def _samples(tables: Tables, cells: Cells, rows: PoolRows, drawn: Bools, settings: PoolSettings, seed: int) -> Floats:
+    """(n',) samples, or steps, of each task of the pool; nan where neither the log nor a draw tells."""
+    names, flops = (tables["tasks"][name].iloc[rows.task] for name in ("task_id", "flops"))
     # Measured times are no stand-in for FLOPs that are not told: samples are a feature, and would tell them.
-    draw = settings.samples.draw(list(names), list(rows.copy), flops, seed=seed) / cells.unit[j]
-    samples = np.where(drawn, draw, cells.samples[j])
-    duration = cells.duration[np.ix_(i, j)]
-    T = np.where(np.isfinite(duration), duration, samples * cells.per_unit[np.ix_(i, j)] / logged[i, None])
-    known = np.isfinite(samples)
-    return T, np.where(known, samples, np.median(samples[known]) if known.any() else 1.0)
+    draw = settings.samples.draw(list(names.to_numpy(str)), list(rows.copy), floats(flops), seed=seed) / cells.unit
+    result: Floats = np.where(drawn, draw, cells.samples)
+    return result
 
 
 def _choose(tables: Tables, cells: Cells, settings: PoolSettings) -> tuple[PoolRows, Bools, list[str]]:
@@ -135,14 +132,13 @@ def _copies(settings: PoolSettings, drawn: Bools, count: int) -> int:
     return max(1, math.ceil(missing / int(drawn.sum())))
 
 
-def _failure_source(settings: PoolSettings, cells: Cells, rows: PoolRows, *, has_truth: bool) -> str:
+def _failure_source(settings: PoolSettings, cells: Cells, *, has_truth: bool) -> str:
     """Observed, emulated or off; `auto` trusts a log with failures and enough runs a pair."""
     if settings.failures != "auto":
         return settings.failures
-    pairs = np.ix_(rows.cluster, rows.task)
-    finished, succeeded = cells.finished[pairs], cells.succeeded[pairs]
-    tried = finished > 0
-    counted = bool((succeeded < finished).any()) and float(np.median(finished[tried])) >= ENOUGH_RUNS
+    tried = cells.finished > 0
+    failed = bool((cells.succeeded < cells.finished).any())
+    counted = failed and float(np.median(cells.finished[tried])) >= ENOUGH_RUNS
     return "observed" if has_truth or counted else "emulated"
 
 
@@ -154,7 +150,7 @@ def _reliability(
     if source == "off":
         return np.where(np.isfinite(T), 1.0, np.nan), np.zeros(T.shape, np.int64), None
     if source == "observed":
-        return *observed(cells, rows), None
+        return cells.reliability, cells.finished, None
     tasks = tables["tasks"]
     pressure = memory_pressure({c: floats(tasks[c])[j] for c in ("param_count", "activations", "batch_size")})
     memory = floats(tables["clusters"]["memory_bytes"])[i]

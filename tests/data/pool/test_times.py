@@ -18,6 +18,32 @@ def test_duration_is_the_mean_of_succeeded_runs(small_log):
     assert np.isnan(cells.samples).all()
 
 
+def test_seconds_are_measured_or_by_rate(small_log):
+    tables = small_log()
+    tables["runs"].loc[:3, "duration_s"] = None  # the first task tells throughputs alone
+    cells = cells_of(tables)
+    assert np.isnan(cells.duration[:, 0]).all()
+    by_rate = 30 * cells.per_unit[:, 0] / [2, 5]
+    np.testing.assert_allclose(cells.seconds(np.array([30.0, 7.0]), np.array([2.0, 5.0])).T, [by_rate, [20, 40]])
+    assert np.isnan(cells.seconds(np.array([np.nan, 7.0]), np.ones(2))[:, 0]).all()
+
+
+def test_cells_of_chosen_rows_are_those_of_the_log(small_log):
+    cells = cells_of(small_log())
+    some = cells.at(np.array([1]), np.array([1, 0, 1]))
+    assert some.duration.tolist() == [[40, 20, 40]]
+    for name in ("per_unit", "finished", "succeeded", "reliability"):
+        np.testing.assert_array_equal(getattr(some, name), getattr(cells, name)[1:, [1, 0, 1]])
+    for name in ("stepwise", "unit", "samples"):
+        np.testing.assert_array_equal(getattr(some, name), getattr(cells, name)[[1, 0, 1]])
+
+
+def test_reliability_is_unknown_where_nothing_has_finished(small_log):
+    tables = small_log()
+    tables["runs"].loc[:1, "status"] = "cancelled"  # all of the first task on the first cluster
+    np.testing.assert_array_equal(cells_of(tables).reliability, [[np.nan, 1], [1, 0.5]])
+
+
 def test_cancelled_runs_do_not_count(small_log):
     tables = small_log()
     tables["runs"].loc[7, "status"] = "cancelled"

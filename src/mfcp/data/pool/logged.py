@@ -11,7 +11,7 @@ from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.data.pool.run_totals import floats, pair_index
 from mfcp.data.pool.splits import family_of
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import Cells, measure_cells
+from mfcp.data.pool.times import measure_cells
 from mfcp.errors import DataError
 
 if TYPE_CHECKING:
@@ -63,30 +63,27 @@ def logged_pool(tables: Tables, *, least_tasks: int | None = None) -> TaskPool:
     """
     sizes = pool_sizes(tables)
     cells = measure_cells(tables, sizes)
-    seconds = np.where(
-        np.isfinite(cells.duration), cells.duration, cells.samples * cells.per_unit / sizes[:, None]
-    )  # nan without samples
+    seconds = cells.seconds(cells.samples, sizes)
     samples, per_sample = cells.samples, not np.isfinite(seconds).any()
     if per_sample:
         seconds = np.where(cells.stepwise, np.nan, cells.per_unit / sizes[:, None])
         samples = np.ones(seconds.shape[1])
     rows, notes = choose_rows(tables, np.isfinite(seconds), least_tasks)
     i, j = rows.cluster, rows.task
-    T, pairs = seconds[np.ix_(i, j)], np.ix_(i, j)
+    T, cells = seconds[np.ix_(i, j)], cells.at(i, j)
     truth, own = truth_of(tables, i, j), samples[j]
     known = np.isfinite(own)
-    A, counted = observed(cells, rows)
-    observes = bool((cells.succeeded[pairs] < cells.finished[pairs])[np.isfinite(T)].any())
+    observes = bool((cells.succeeded < cells.finished)[np.isfinite(T)].any())
     return TaskPool(
         **rows.labels(tables),
         T=T,
-        A=A,
-        runs=counted,
+        A=cells.reliability,
+        runs=cells.finished,
         allowed=np.isfinite(T),
         samples=np.where(known, own, np.median(own[known]) if known.any() else 1.0),
         pool_size=sizes[i],
         T_true=None if truth is None or per_sample else np.where(np.isfinite(truth[0]), truth[0], T),
-        A_true=None if truth is None else np.where(np.isfinite(truth[1]), truth[1], A),
+        A_true=None if truth is None else np.where(np.isfinite(truth[1]), truth[1], cells.reliability),
         emulated=("runs",) if is_emulated(tables) else (),
         notes=tuple(notes),
         per_sample=per_sample,
@@ -149,13 +146,6 @@ def choose_rows(
     task = np.repeat(source, number)
     copy = np.concatenate([np.arange(k) for k in number])
     return PoolRows(np.flatnonzero(kept), task, copy), notes
-
-
-def observed(cells: Cells, rows: PoolRows) -> tuple[Floats, Ints]:
-    """Share of succeeded among finished runs and how many these are, each (M', n')."""
-    pairs = np.ix_(rows.cluster, rows.task)
-    runs = cells.finished[pairs]
-    return np.where(runs > 0, cells.succeeded[pairs] / np.maximum(runs, 1), np.nan), runs
 
 
 def truth_of(tables: Tables, i: Ints, j: Ints) -> tuple[Floats, Floats] | None:

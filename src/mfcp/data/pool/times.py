@@ -39,9 +39,33 @@ class Cells:
 
     @property
     def reliability(self) -> Floats:
-        """(M, n) share of succeeded among finished runs, 0 where none has finished."""
-        share: Floats = self.succeeded / np.maximum(self.finished, 1)
+        """(M, n) share of succeeded among finished runs, nan where none has finished."""
+        share: Floats = np.where(self.finished > 0, self.succeeded / np.maximum(self.finished, 1), np.nan)
         return share
+
+    def seconds(self, samples: Floats, pool_size: Floats) -> Floats:
+        """(M, n) seconds end to end: what was measured, else as many samples at the measured rate; nan without both.
+
+        Args:
+            samples: (n,) of each task.
+            pool_size: (M,) accelerators that share a task's samples.
+        """
+        by_rate = samples * self.per_unit / pool_size[:, None]
+        result: Floats = np.where(np.isfinite(self.duration), self.duration, by_rate)
+        return result
+
+    def at(self, cluster: Ints, task: Ints) -> Cells:
+        """Those of M' clusters and n' tasks by their rows; a task may come several times."""
+        pairs = np.ix_(cluster, task)
+        return Cells(
+            duration=self.duration[pairs],
+            per_unit=self.per_unit[pairs],
+            stepwise=self.stepwise[task],
+            unit=self.unit[task],
+            finished=self.finished[pairs],
+            succeeded=self.succeeded[pairs],
+            samples=self.samples[task],
+        )
 
 
 def measure_cells(tables: Tables, pool_size: Floats) -> Cells:
