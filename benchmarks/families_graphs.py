@@ -21,7 +21,7 @@ from mfcp.predictors.forecast import Forecaster, TaskInputs, TrainingData
 from mfcp.progress import progress
 from mfcp.tasks.features.encoder import GnnEncoder
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
-from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings
+from mfcp.tasks.timing.measured_steps import MeasuredSteps
 from mfcp.tasks.timing.new_cluster import NewCluster
 from mfcp.tasks.timing.operator_times import OperatorTimes, fit_rooflines
 from mfcp.tasks.timing.roofline import Accelerator, FittedRoofline, fit_roofline
@@ -130,7 +130,8 @@ def by_waves(log: Log, cluster: int, rooflines: dict[int, FittedRoofline]) -> Fl
         rows = np.flatnonzero(at == other)
         if len(rows):
             operators = STATE["graphs"].distinct.take(log.steps.graph[rows])
-            found[rows] = wave_scaled(operators, own, batch[rows], seconds[rows], log.accelerators[cluster])
+            target = rooflines[cluster].accelerator if cluster in rooflines else log.accelerators[cluster]
+            found[rows] = wave_scaled(operators, own, batch[rows], seconds[rows], target)
             found[rows] += np.log(log.steps.batch[cluster, rows] / batch[rows])
     return found
 
@@ -285,7 +286,7 @@ def new_device(cluster: int, seed: int, fold: int) -> dict[tuple[str, str], Floa
     profiled = np.flatnonzero(~test & np.isfinite(s.seconds[cluster]))
     everything, batch = graphs.distinct.take(s.graph), np.nan_to_num(s.batch[cluster], nan=1.0)
     of_heads = _heads(log, others, usable, seed)
-    own_rooflines = dict(zip(others, fit_rooflines(reference, accelerators, rest, TimingSettings()), strict=True))
+    own_rooflines = dict(zip(others, fit_rooflines(reference, accelerators, rest), strict=True))
     waves = by_waves(log, cluster, own_rooflines)
     at, _, there = elsewhere(log, cluster)
     of_known = known.log_seconds(everything, np.nan_to_num(s.batch[others], nan=1.0))

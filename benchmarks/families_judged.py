@@ -11,6 +11,7 @@ import numpy as np
 from mfcp.arrays import Floats, Ints, Texts
 
 DRAWS = 2000
+_WORST = 3  # groups that are named
 
 
 @dataclass
@@ -41,7 +42,8 @@ class Part:
     profiled: dict[str, float] = field(default_factory=dict)
 
     def judged(self) -> dict[str, Any]:
-        """JSON values: by row MAPE, its interval and its median in per cent, R² and the ratio to the best row of ours.
+        """JSON values by row: MAPE, its interval and its median in per cent, R², the groups that are off most, and the
+        ratio to the best row of ours.
 
         A row without any answer is left out.
         """
@@ -59,12 +61,20 @@ class Part:
                 "median": 100 * float(np.nanmedian(error)),
                 "r2": self._r2(self.rows[name], self.log_samples),
                 "r2_steps": self._r2(self.rows[name], np.zeros_like(self.log_samples)),
+                "worst": self._worst(answered[name]),
                 "ratio": self._ratio(np.where(both, error, np.nan), np.where(both, errors[best], np.nan)),
                 "cost": self.cost.get(name),
                 "profiled_s": self.profiled.get(name),
             }
         return {"title": self.title, "best": best, "ours": list(self.ours), "n": len(self.log_seconds),
                 "groups": len(set(self.group)), "draws": len(next(iter(answered.values()))), "rows": rows}  # fmt: skip
+
+    def _worst(self, predicted: Floats) -> list[list[Any]]:
+        """The groups with most of the squared error of log time, and their shares."""
+        names, at = np.unique(self.group, return_inverse=True)
+        square = np.nansum((predicted - self.log_seconds) ** 2, axis=0)
+        share = np.bincount(at, square, len(names)) / max(float(square.sum()), 1e-300)
+        return [[str(names[k]), float(share[k])] for k in np.argsort(-share, kind="stable")[:_WORST]]
 
     def _mean(self, error: Floats) -> float:
         means = [

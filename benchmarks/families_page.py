@@ -32,10 +32,10 @@ what an answer costs stands beside its error. `python benchmarks/families.py --d
 | profiled fit + processes | ours | `mfcp.tasks.timing.scaled_times`; `--sizes` of `mfcp simulate` |
 | processes | ours | `mfcp.tasks.timing.allocated` |
 
-MAPE is the mean of |predicted / measured - 1|, of clusters alike; R² is of log seconds per sample. Ratios are to the
-best of our rows, with a paired 95 % bootstrap over families, devices, jobs or configurations. A row that a table lacks
-has no input there: graphs and kernels are not in the logs of D and E, and no cluster of A has another number of
-accelerators.
+MAPE is the mean of |predicted / measured - 1|, of clusters alike; R² is of log seconds per sample and, in brackets where
+it differs, of a step. Ratios are to the best of our rows, with a paired 95 % bootstrap over families, devices, jobs or
+configurations. A row that a table lacks has no input there: graphs and kernels are not in the logs of D and E, and no
+cluster of A has another number of accelerators.
 
 Forecasts are rows of `params.yaml`, for `mfcp benchmark`, the pipeline and releases:
 
@@ -50,6 +50,9 @@ methods:
   tsm_near: {kind: two_stage, forecasts: [near]}
   mixed: {kind: two_stage, forecasts: [trees, near], rule: {kind: expected_cost}}
 ```
+
+Rows that need a run of the task itself cannot be forecasts, since the tasks of a comparison have run nowhere. A release
+takes such runs as evidence (`--observed` of `mfcp match`), and `mfcp simulate` takes profiled sizes (`--sizes`).
 """
 
 SECTIONS = {
@@ -104,6 +107,7 @@ unseen.
 fitted; DNNMem counts alike. A GPU's peak is what PyTorch reserved: blocks that its allocator keeps, too.
 """,
 }
+_SAME = 5e-4  # of an R²
 SURVEY = """## The survey's Table 5
 
 | it says | here |
@@ -137,7 +141,8 @@ def _table(part: dict[str, Any]) -> str:
         bold = "**" if name in part["ours"] else ""
         some = "" if row["n"] == part["n"] else f" ({row['n']} runs)"
         ratio = "1" if name == part["best"] or not row["ratio"] else "{:.2f} [{:.2f}, {:.2f}]".format(*row["ratio"])
-        figures = f"{row['mape']:.1f} % | {row['median']:.1f} % | {row['r2']:.3f}"
+        steps = "" if abs(row["r2_steps"] - row["r2"]) < _SAME else f" ({row['r2_steps']:.3f})"
+        figures = f"{row['mape']:.1f} % | {row['median']:.1f} % | {row['r2']:.3f}{steps}"
         lines.append(f"| {bold}{name}{bold}{some} | {figures} | {ratio} |")
     return "\n".join(lines) + "\n"
 
@@ -176,15 +181,21 @@ def _short(kept: dict[str, Any]) -> str:
 
 - Of models that nobody has run, extra trees have {mape("D model", "extra trees")}, our processes
   {mape("D model", "processes")}; fifty models are too few for an interval of the ratio that is clear of 1.
-- Learned operators alone have {mape("A infer", "learned operators")} of unseen families; EfficientFormerV2 alone is a
-  fifth of their squared error ([features](features.md)). Training steps have {mape("A train", "learned operators")}: only the
-  forward graphs are known there.
+- Learned operators alone have {mape("A infer", "learned operators")} of unseen families. Of their squared error
+  {_worst(kept, "A infer", "learned operators")} ([features](features.md)). Training steps have
+  {mape("A train", "learned operators")}: only the forward graphs are known there.
 - A kind of accelerator that a job was never spread on costs {mape("E Gavel placement", "profiled fit + processes")}, and
   the largest count of Gavel's jobs {mape("E Gavel count", "profiled fit + processes")}: most of its models are faster on
   eight V100 than on four, its language model several times, and what other models did there says a part of it.
 - Releases learn peak memory from logs that tell it, of training steps in full precision alone, with factors for each
   kind of accelerator; only one GPU was measured.
 """
+
+
+def _worst(kept: dict[str, Any], part: str, row: str) -> str:
+    """What the groups that are off most have of a row's squared error."""
+    found = kept.get(part, {}).get("rows", {}).get(row, {}).get("worst", [])
+    return ", ".join(f"{name} has {share:.0%}" for name, share in found) or "n/a"
 
 
 def _mape(kept: dict[str, Any], part: str, row: str) -> str:

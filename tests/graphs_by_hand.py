@@ -28,5 +28,14 @@ def join(*parts):
     return tuple(pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True))
 
 
+def interpolating(channels, count=1, graph_id="g"):
+    """A convolution of 3 x 3 over each of its channels, and interpolations of its 7 x 7 outputs."""
+    edges = [(0, k + 1) for k in range(count)]
+    nodes, edges = tables(["convolution", *["upsample_bilinear2d"] * count], edges, graph_id)
+    numel = np.r_[49 * channels, np.full(count, 7)]
+    weights = np.r_[9 * channels, np.zeros(count)]
+    return nodes.assign(output_numel=numel, flops=18 * 49 / 9 * weights, param_count=weights), edges
+
+
 # A residual block: 0 -> 1 -> 2 -> 3, and 3 also reads 0.
 BLOCK = tables(["mm", "relu", "mm", "add"], [(0, 1), (1, 2), (2, 3), (0, 3)])

@@ -24,6 +24,17 @@ def models(count, seed=0):
     return join(*parts)
 
 
+def memory_bound(count, seed=0):
+    """Products and sums whose seconds are those of their bytes."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for g in range(count):
+        nodes, edges = tables(rng.choice(["mm", "add"], rng.integers(4, 20)).tolist(), [], f"g{g:02d}")
+        size = 10 ** rng.uniform(6, 8, len(nodes))
+        parts.append((nodes.assign(bytes_read=size, bytes_written=0.0, flops=nodes["flops"] * size / 1e9), edges))
+    return join(*parts)
+
+
 def truth(graphs, seed=0):
     """Twice and five times the roofline."""
     batch = np.random.default_rng(seed).choice([4.0, 8.0, 64.0], (2, len(graphs.graph_id)))

@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphs_by_hand import join, tables
+from graphs_by_hand import interpolating, join, tables
+from timed_graphs import memory_bound
 
 from mfcp.errors import DataError
 from mfcp.tasks.graphs.operator_graphs import build_graphs
+from mfcp.tasks.graphs.operators import CLASS_NAMES
 from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings
 from mfcp.tasks.timing.new_cluster import NewCluster
 from mfcp.tasks.timing.operator_times import OperatorTimes
-from mfcp.tasks.timing.roofline import Accelerator, graph_roofline, roofline_seconds
+from mfcp.tasks.timing.roofline import LOAD, Accelerator, class_parts, graph_roofline, roofline_seconds
 
 KNOWN = tuple(Accelerator(1e12 * f, 1e11 * f, 4.0, 8.0) for f in (1.0, 1.5, 2.0, 3.0))
 NEW = Accelerator(2.5e12, 2.5e11, 4.0, 8.0)
@@ -53,6 +55,27 @@ def roofline(graphs):
 def fit(graphs, known, runs, log_seconds):
     own = graphs.distinct.take(np.arange(runs))
     return NewCluster.fit(NEW, known, own, np.full(runs, 8.0), np.exp(log_seconds[:runs]), graphs.distinct)
+
+
+def test_channels_in_turn_are_told_of_a_cluster_that_nobody_has_run_on(known):
+    """Waiting is most of the step, on each known cluster and on the new one."""
+    operators = build_graphs(*interpolating(4096, 50)).distinct
+    reference = operators.take(np.zeros(2, np.int64))
+    new = NewCluster.fit(NEW, known, operators.take(np.zeros(0, np.int64)), np.zeros(0), np.zeros(0), reference)
+    told = new.predict(known, operators, np.array([8.0])).log_seconds
+    assert np.exp(told) == pytest.approx(8 * 50 * 4096 * LOAD, rel=0.1)
+
+
+def test_runs_tell_that_models_are_compiled_and_it_is_kept(graphs, known, tmp_path):
+    """Sums take a fifth of what memory needs."""
+    own = build_graphs(*memory_bound(60)).distinct
+    batch = np.full(own.counts.shape[0], 8.0)
+    parts = class_parts(own, NEW.peak, NEW.bandwidth, NEW.element_bytes, batch)[:, : len(CLASS_NAMES)]
+    seconds = parts @ np.where(np.array(CLASS_NAMES) == "arithmetic", 0.2, 1.0)
+    new = NewCluster.fit(NEW, known, own, batch, seconds, graphs.distinct)
+    assert new.accelerator.compiled
+    new.save(tmp_path / "new.safetensors")
+    assert NewCluster.load(tmp_path / "new.safetensors").accelerator == new.accelerator
 
 
 def test_without_runs_the_prior_is_the_roofline_times_what_similar_clusters_need(graphs, known):

@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from graphs_by_hand import tables
-from timed_graphs import MACHINES, QUICK, models, truth
+from timed_graphs import MACHINES, QUICK, memory_bound, models, truth
 
 from mfcp.errors import DataError
 from mfcp.tasks.graphs.operator_graphs import build_graphs
-from mfcp.tasks.graphs.operators import OPERATORS
-from mfcp.tasks.timing.operator_times import OperatorTimes
+from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
+from mfcp.tasks.timing.measured_steps import MeasuredSteps
+from mfcp.tasks.timing.operator_times import OperatorTimes, fit_rooflines
+from mfcp.tasks.timing.roofline import Accelerator, class_parts
 
 pytestmark = pytest.mark.xdist_group("timing")  # one worker makes what they share
 
@@ -49,6 +51,19 @@ def test_parts_of_several_members_lie_side_by_side(graphs, fitted):
     assert v2 @ v2.T == pytest.approx(v1 @ v1.T)
     assert np.array_equal(f1, f2)
     assert np.array_equal(l1, l2)
+
+
+def test_a_machine_that_fuses_arithmetic_is_told_from_its_times():
+    """Products take what they should on all; arithmetic a fifth of what memory allows on the second one."""
+    operators = build_graphs(*memory_bound(60)).distinct
+    machines, batch = (Accelerator(1e12, 1e11), Accelerator(1e12, 1e11)), np.full(60, 8.0)
+    work = class_parts(operators, 1e12, 1e11, 4.0, batch)[:, : len(CLASS_NAMES)]
+    fused = np.where(np.arange(len(CLASS_NAMES)) == CLASS_NAMES.index("arithmetic"), 0.2, 1.0)
+    steps = MeasuredSteps(np.arange(60), np.stack([batch] * 2), np.stack([2 * work.sum(axis=1), work @ fused]))
+    assert [own.accelerator.compiled for own in fit_rooflines(operators, machines, steps)] == [False, True]
+    few = np.arange(10)
+    rooflines = fit_rooflines(operators.take(few), machines, steps.select(few))
+    assert not any(own.accelerator.compiled for own in rooflines)
 
 
 def test_what_is_saved_is_loaded(graphs, fitted, tmp_path):

@@ -1,13 +1,22 @@
 """Rooflines of graphs that can be counted by hand, distinct operators, and efficiencies that are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from graphs_by_hand import BLOCK, join, tables
+from graphs_by_hand import BLOCK, interpolating, join, tables
 
 from mfcp.errors import DataError
 from mfcp.tasks.graphs.operator_graphs import build_graphs
 from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
-from mfcp.tasks.timing.roofline import Accelerator, class_parts, fit_roofline, graph_roofline, roofline_seconds
+from mfcp.tasks.timing.roofline import (
+    LOAD,
+    Accelerator,
+    class_parts,
+    fit_roofline,
+    graph_roofline,
+    roofline_seconds,
+)
 
 SLOW = Accelerator(peak=1e9, bandwidth=10.0, element_bytes=4.0, batch=2.0)
 
@@ -32,6 +41,32 @@ def test_what_runs_once_counts_once():
     assert step == pytest.approx(np.array([[2.0 + 5 * 2 * 1.6 + 3 * 5e-6]]))
     parts = class_parts(graphs.distinct, 1e9, 10.0, 4.0, np.array([5.0]))
     assert parts[0, CLASS_NAMES.index("matmul")] == pytest.approx(2.0 + 2 * (5 * 12 + 8) / 10)
+
+
+def test_channels_in_turn_wait_for_memory_unless_models_are_compiled():
+    """Two interpolations of 1,024 channels each, of 5 samples: 10,240 loads one after another."""
+    operators = build_graphs(*interpolating(1024, 2)).distinct
+    eager, compiled = Accelerator(1e9, 1e9), Accelerator(1e9, 1e9, compiled=True)
+    batch = np.array([[5.0]])
+    more = np.exp(graph_roofline(operators, [eager], batch)) - np.exp(graph_roofline(operators, [compiled], batch))
+    assert more == pytest.approx(np.array([[10240 * LOAD]]))
+
+
+def test_efficiencies_are_not_blamed_for_channels_in_turn():
+    """Of graphs that interpolate up to four times, at 1/3 of the figures."""
+    operators = build_graphs(
+        *join(*(interpolating(51 * (1 + g % 7), 1 + g % 4, f"g{g:02d}") for g in range(28)))
+    ).distinct
+    machine, batch = Accelerator(1e10, 1e8), np.full(28, 8.0)
+    work = np.exp(graph_roofline(operators, [Accelerator(1e10, 1e8, compiled=True)], batch[None]))[0]
+    waiting = 8 * LOAD * (operators.counts @ operators.in_turn)
+    fitted = fit_roofline(operators, machine, batch, 3 * work + waiting, prior_sd=100.0)
+    assert fitted.log_seconds(operators, batch) == pytest.approx(np.log(3 * work + waiting), abs=0.02)
+    unseen = build_graphs(*interpolating(2048, 9)).distinct
+    expected = 3 * np.exp(graph_roofline(unseen, [replace(machine, compiled=True)], np.array([[8.0]])))[0]
+    assert fitted.log_seconds(unseen, np.array([8.0])) == pytest.approx(
+        np.log(expected + 8 * 9 * 2048 * LOAD), abs=0.05
+    )
 
 
 @pytest.mark.parametrize("figures", [{"peak": np.nan}, {"bandwidth": 0.0}, {"batch": -1.0}])

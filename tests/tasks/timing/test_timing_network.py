@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from graphs_by_hand import join, tables
+from graphs_by_hand import interpolating, join, tables
 from timed_graphs import MACHINES, QUICK, truth
 
 from mfcp.tasks.graphs.operator_graphs import build_graphs
 from mfcp.tasks.timing.measured_steps import MeasuredSteps
 from mfcp.tasks.timing.operator_times import OperatorTimes
-from mfcp.tasks.timing.roofline import Accelerator, roofline_seconds
+from mfcp.tasks.timing.roofline import LOAD, Accelerator, roofline_seconds
 
 pytestmark = pytest.mark.xdist_group("timing")  # one worker makes what they share
 
@@ -24,6 +24,15 @@ def test_the_seed_decides_and_the_callers_random_state_is_left_alone(graphs, fit
     assert torch.equal(before, torch.get_rng_state())
     assert all(np.array_equal(one.members[0][k], two.members[0][k]) for k in one.members[0])
     assert not np.array_equal(one.members[0]["into.weight"], other.members[0]["into.weight"])
+
+
+def test_channels_in_turn_add_their_loads_whatever_was_learned(fitted):
+    """The same model, had it been compiled for, and a step of 2 samples that interpolates 3 times."""
+    operators, batch = build_graphs(*interpolating(1024, 3)).distinct, np.full((len(MACHINES), 1), 2.0)
+    network = replace(fitted, rooflines=())
+    compiled = replace(network, accelerators=tuple(replace(a, compiled=True) for a in network.accelerators))
+    seconds, without = (np.exp(own.log_seconds(operators, batch)) for own in (network, compiled))
+    assert seconds - without == pytest.approx(np.full_like(seconds, 2 * 3 * 1024 * LOAD), rel=1e-3)
 
 
 def test_what_runs_once_takes_as_long_at_any_batch(graphs, fitted):

@@ -1,8 +1,10 @@
 """Scaling by operator: by a loop over operators, and what must hold whatever the operators."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from graphs_by_hand import tables
+from graphs_by_hand import interpolating, tables
 
 from mfcp.errors import DataError
 from mfcp.tasks.graphs.operator_graphs import build_graphs
@@ -35,6 +37,16 @@ def test_equal_figures_change_nothing_and_better_ones_never_slow_down():
     for peak, bandwidth in ((1e10, 10.0), (1e9, 100.0), (1e10, 100.0)):
         target = Accelerator(peak, bandwidth, batch=2.0)
         assert np.exp(wave_scaled(GRAPHS.distinct, FITTED, BATCH, ONE, target))[0] < 3.0
+
+
+def test_what_waits_for_memory_waits_as_long_on_another_device():
+    """Nearly all of a step; on a compiled one nothing waits."""
+    operators = build_graphs(*interpolating(1024, 50)).distinct
+    figures = {"peak": 1e13, "bandwidth": 1e12}
+    fitted = FittedRoofline(Accelerator(**figures), np.full(2 * len(CLASS_NAMES), np.log(1e-9)))
+    target = Accelerator(peak=1e15, bandwidth=1e14)
+    assert np.exp(wave_scaled(operators, fitted, BATCH, ONE, target)) == pytest.approx(3.0, rel=1e-3)
+    assert np.exp(wave_scaled(operators, fitted, BATCH, ONE, replace(target, compiled=True))) < 1e-3
 
 
 def test_a_task_that_never_ran_there_has_no_time_and_wrong_ones_are_refused():

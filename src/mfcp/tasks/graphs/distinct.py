@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.tasks.graphs.graph_arrays import GraphArrays
-from mfcp.tasks.graphs.operators import CLASS_NAMES
+from mfcp.tasks.graphs.operators import CLASS_NAMES, is_whole, products
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -34,6 +34,7 @@ class DistinctOperators:
         operator, kind: (U,) index into `OPERATORS` and `CLASS_NAMES`.
         flops, traffic, params: (U,) per sample: FLOPs, bytes read and written, parameter elements.
         once: (U,) whether it runs once a step, whatever the batch; its amounts are then those of a step.
+        in_turn: (U,) channels of a sample that it goes through one after another; see `channels_in_turn`.
         shape: (U, FEATURES) what `shape_features` says of them, and `once`.
         neighbours: (U, NEIGHBOURS) producers, then consumers, by class, counted up to two.
     """
@@ -45,6 +46,7 @@ class DistinctOperators:
     traffic: Floats
     params: Floats
     once: Bools
+    in_turn: Floats
     shape: Floats
     neighbours: Floats
 
@@ -52,7 +54,7 @@ class DistinctOperators:
         """The graphs at these positions, in this order, and the operators that occur in them."""
         counts = self.counts[graphs]
         used = np.unique(counts.indices)
-        columns = ("operator", "kind", "flops", "traffic", "params", "once", "shape", "neighbours")
+        columns = ("operator", "kind", "flops", "traffic", "params", "once", "in_turn", "shape", "neighbours")
         return replace(self, counts=counts[:, used], **{name: getattr(self, name)[used] for name in columns})
 
     def of_steps(self, amount: Floats, batch: Floats) -> Floats:
@@ -86,8 +88,9 @@ def distinguish(graphs: GraphArrays) -> DistinctOperators:
     base = np.array([_MOST + 1]) ** np.arange(len(CLASS_NAMES))
     around = neighbours.reshape(n, 2, len(CLASS_NAMES)).astype(np.int64) @ base
     amounts = (graphs.flops, graphs.read, graphs.written, graphs.numel, graphs.params)
+    same = (*amounts, graphs.in_turn)
     once = graphs.once.astype(np.int64)
-    key = _mix([graphs.operator, graphs.kind, once, *around.T, *(a.view(np.int64) for a in amounts)])
+    key = _mix([graphs.operator, graphs.kind, once, *around.T, *(a.view(np.int64) for a in same)])
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     counts = csr_array((np.ones(n), (graphs.graph, inverse)), shape=(len(graphs.graph_id), len(first)))
     counts.sum_duplicates()
@@ -99,6 +102,7 @@ def distinguish(graphs: GraphArrays) -> DistinctOperators:
         traffic=traffic[first],
         params=graphs.params[first],
         once=graphs.once[first],
+        in_turn=graphs.in_turn[first],
         shape=np.column_stack([shape_features(*(a[first] for a in amounts)), once[first]]),
         neighbours=neighbours[first].astype(np.float64),
     )
@@ -112,19 +116,15 @@ def shape_features(flops: Floats, read: Floats, written: Floats, numel: Floats, 
     numel / channels, and input channels (times the stride squared) = inputs / positions. The ratio of terms to
     input channels is kernel / (groups · stride²): it tells dense from grouped and depthwise ones.
     """
-    terms = flops / (2 * np.maximum(numel, 1))
-    weighted = (terms > 0) & (params > 0)
-    channels = params / np.maximum(terms, 1)
-    with_bias = params / (terms + 1)
-    channels = np.where(_is_whole(channels) & ~_is_whole(with_bias), channels, with_bias)
-    channels = np.where(weighted, np.maximum(channels, 1), 0.0)
+    terms, channels = products(flops, numel, params)
+    weighted = channels > 0
     positions = np.where(weighted, numel / np.maximum(channels, 1), 0.0)
     inputs = np.where(weighted, read / 4 / np.maximum(positions, 1e-9), 0.0)
     density = np.where(weighted, terms / np.maximum(inputs, 1e-9), 1.0)
     logs = (flops, read, written, numel, params, terms, channels, positions, inputs, read / np.maximum(written, 1))
     columns = [np.log1p(column) for column in logs]
     columns += [np.log1p(flops / np.maximum(read + written, 1)), np.log(np.maximum(density, 1e-6))]
-    columns += [_is_whole(channels / 8) & weighted, _is_whole(terms / 8) & weighted, weighted]
+    columns += [is_whole(channels / 8) & weighted, is_whole(terms / 8) & weighted, weighted]
     return np.column_stack(columns).astype(np.float64)
 
 
@@ -148,7 +148,3 @@ def _mix(columns: list[Ints]) -> NDArray[np.uint64]:
         key *= np.uint64(0xBF58476D1CE4E5B9)
         key ^= key >> np.uint64(32)
     return key
-
-
-def _is_whole(values: Floats) -> Bools:
-    return np.abs(values - np.round(values)) < 1e-6

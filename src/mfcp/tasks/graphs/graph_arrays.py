@@ -21,6 +21,7 @@ class GraphArrays:
         flops, read, written, numel, params: (n,) per sample: FLOPs, bytes read and written, elements of the
             first output, parameter elements counted at their first use.
         once: (n,) whether an operator runs once a step, whatever the batch; its amounts are then those of a step.
+        in_turn: (n,) channels of a sample that an operator goes through one after another, 0 for most.
         edges: (2, E) producer and consumer, positions in 0..n, unique.
         unknown: how many operators fell into the class `other`, by name.
     """
@@ -35,6 +36,7 @@ class GraphArrays:
     numel: Floats
     params: Floats
     once: Bools
+    in_turn: Floats
     edges: Ints
     unknown: dict[str, int]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from mfcp.arrays import Ints, Texts
 from mfcp.errors import DataError
+from mfcp.tasks.graphs.channels_in_turn import IN_TURN, channels_in_turn
 from mfcp.tasks.graphs.coarsening import CoarseGraphs, coarsen
 from mfcp.tasks.graphs.distinct import DistinctOperators, distinguish
 from mfcp.tasks.graphs.graph_arrays import GraphArrays
@@ -74,7 +75,9 @@ def build_graphs(nodes: pd.DataFrame, edges: pd.DataFrame) -> OperatorGraphs:
     if "once" in table:
         marked = table["once"].to_numpy(np.float64, na_value=np.nan)
         once = np.where(np.isnan(marked), once, marked > 0)
-    return OperatorGraphs(names, ptr, kind, operator, flops, read, written, numel, params, once, ends, unknown)
+    in_turn = channels_in_turn(table["op"].to_numpy() == IN_TURN, kind, flops, numel, params, ends)
+    amounts = flops, read, written, numel, params
+    return OperatorGraphs(names, ptr, kind, operator, *amounts, once, in_turn, ends, unknown)
 
 
 def _find(names: Texts, wanted: Texts) -> Ints:

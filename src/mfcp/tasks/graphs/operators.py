@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mfcp.arrays import Floats, Ints, Texts
+from mfcp.arrays import Bools, Floats, Ints, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,6 +169,22 @@ def classify(operator: pd.Series[str], flops: Floats, numel: Floats) -> tuple[In
     is_thin = (kind == 0) & (flops <= 2 * _THIN_REDUCTION * numel)
     unknown = {str(name): int(c) for name, c, k in zip(known, count, of_name, strict=True) if k == _OTHER}
     return np.where(is_thin, CLASS_NAMES.index("thin_convolution"), kind), unknown
+
+
+def products(flops: Floats, numel: Floats, params: Floats) -> tuple[Floats, Floats]:
+    """(n,) terms of each output of a convolution or product with weights, and its channels, 0 of anything else.
+
+    2 · terms FLOPs make one output, and weights are channels · terms, or channels · (terms + 1) with a bias.
+    """
+    terms = flops / (2 * np.maximum(numel, 1))
+    channels, with_bias = params / np.maximum(terms, 1), params / (terms + 1)
+    channels = np.where(is_whole(channels) & ~is_whole(with_bias), channels, with_bias)
+    return terms, np.where((terms > 0) & (params > 0), np.maximum(channels, 1), 0.0)
+
+
+def is_whole(values: Floats) -> Bools:
+    """(n,) which are whole numbers, as far as divisions tell."""
+    return np.abs(values - np.round(values)) < 1e-6
 
 
 def identify(operator: pd.Series[str]) -> Ints:

@@ -62,6 +62,6 @@ def cross_fit(
         left_out[:, own] = fitted.log_seconds(operators.take(own), batch[:, own])
         members += fitted.members
     known = np.flatnonzero(fold >= 0)
-    rooflines = fit_rooflines(operators.take(known), accelerators, steps.select(known), settings)
+    rooflines = fit_rooflines(operators.take(known), fitted.accelerators, steps.select(known))
     every = settings.model_copy(update={"members": len(members)})
     return replace(fitted, settings=every, members=tuple(members), rooflines=rooflines), left_out

@@ -29,7 +29,7 @@ from mfcp.tasks.graphs.distinct import DistinctOperators
 from mfcp.tasks.graphs.operators import CLASS_NAMES
 from mfcp.tasks.timing.linear_head import Head
 from mfcp.tasks.timing.operator_times import OperatorTimes
-from mfcp.tasks.timing.roofline import Accelerator, graph_roofline, roofline_seconds
+from mfcp.tasks.timing.roofline import Accelerator, fit_roofline, graph_roofline, roofline_seconds, waiting_seconds
 
 _LEAST_LEVEL_SD = 0.3  # of a prior: figures say nothing about software, and a compiler alone is worth a factor
 _LONE_LEVEL_SD, _SINGLE_SD = 1.0, 0.4  # of a prior where one known cluster has nothing to be compared with
@@ -98,6 +98,7 @@ class NewCluster:
         n = len(seconds)
         if len(batch) != n or operators.counts.shape[0] != n or not (np.isfinite(seconds) & (seconds > 0)).all():
             raise DataError(f"new cluster: {n} runs need as many graphs, batches and positive seconds; check the runs")
+        accelerator = fit_roofline(operators, accelerator, batch, seconds).accelerator if n else accelerator
         weights = _resemblance(accelerator, known.accelerators)
         typical = np.full(reference.counts.shape[0], accelerator.batch)
         network = _NetworkView.of(accelerator, known, weights, reference, typical)
@@ -163,7 +164,7 @@ class NewCluster:
 
         a = self.accelerator
         arrays = {"weights": self.weights, "prior_sd": self.prior_sd, "runs": np.array(self.runs)}
-        arrays["accelerator"] = np.array([a.peak, a.bandwidth, a.element_bytes, a.batch])
+        arrays["accelerator"] = np.array([a.peak, a.bandwidth, a.element_bytes, a.batch, a.compiled], np.float64)
         for head in _HEADS:
             arrays |= {
                 f"{head}.{name}": np.ascontiguousarray(value) for name, value in vars(getattr(self, head)).items()
@@ -190,7 +191,7 @@ class NewCluster:
                 for head in _HEADS
             }
             return cls(
-                accelerator=Accelerator(*map(float, arrays["accelerator"])),
+                accelerator=_accelerator(arrays["accelerator"]),
                 weights=arrays["weights"],
                 prior_sd=arrays["prior_sd"],
                 runs=int(arrays["runs"]),
@@ -236,7 +237,8 @@ class _NetworkView:
         seconds = roofline_seconds(operators, [accelerator])[:, 0] * np.exp(log_factors @ weights)
         work = operators.class_steps(seconds, batch)
         launches = operators.counts @ np.exp(log_launch @ weights)
-        total = np.maximum(work.sum(axis=1) + launches, _SHORTEST)
+        waiting = waiting_seconds(operators, accelerator, batch)
+        total = np.maximum(work.sum(axis=1) + launches + waiting, _SHORTEST)
         weighted = operators.of_steps(seconds[:, None] * vectors, batch)
         shares = np.column_stack([work, launches, weighted]) / total[:, None]
         prior = size + factors @ weights
@@ -256,6 +258,11 @@ class _NetworkView:
         )
 
 
+def _accelerator(saved: Floats) -> Accelerator:
+    peak, bandwidth, element_bytes, batch, compiled = map(float, saved)
+    return Accelerator(peak, bandwidth, element_bytes, batch, bool(compiled))
+
+
 def _roofline_view(
     accelerator: Accelerator, known: OperatorTimes, weights: Floats, operators: DistinctOperators, batch: Floats
 ) -> tuple[Floats, Floats]:
@@ -266,7 +273,7 @@ def _roofline_view(
     work = operators.class_steps(roofline_seconds(operators, [accelerator])[:, 0], batch)
     launches = operators.by_class(np.ones(len(operators.kind)))
     parts = np.concatenate([work, launches], axis=1) * np.exp(coefficients)
-    total = np.maximum(parts.sum(axis=1), _SHORTEST)
+    total = np.maximum(parts.sum(axis=1) + waiting_seconds(operators, accelerator, batch), _SHORTEST)
     return np.log(total), parts / total[:, None]
 
 

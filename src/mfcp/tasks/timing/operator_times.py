@@ -61,7 +61,7 @@ class OperatorTimes:
 
         Args:
             graphs: holds the tasks' graphs; no other one is looked at.
-            accelerators: M, public figures of the clusters.
+            accelerators: M, public figures of the clusters; for which of them models are compiled, their steps tell.
             steps: of training tasks.
             seed: of weights and order; the caller's random state is left alone.
             settings: sizes and training.
@@ -77,10 +77,10 @@ class OperatorTimes:
         if len(missing):
             raise DataError(f"cluster {missing[0]}: none of {len(steps.graph)} training tasks has a time; leave it out")
         operators = graphs.distinct.take(steps.graph)
-        members = [
-            train_member(settings, operators, accelerators, steps, [seed, m], advance) for m in range(settings.members)
-        ]
-        return cls(settings, accelerators, tuple(members), fit_rooflines(operators, accelerators, steps, settings))
+        rooflines = fit_rooflines(operators, accelerators, steps)
+        told = tuple(own.accelerator for own in rooflines)
+        members = [train_member(settings, operators, told, steps, [seed, m], advance) for m in range(settings.members)]
+        return cls(settings, told, tuple(members), rooflines)
 
     def log_seconds(self, operators: DistinctOperators, batch: Floats | None = None) -> Floats:
         """(M, n) predicted log seconds of a step of `batch` (M, n) samples, else of each cluster's typical batch."""
@@ -92,7 +92,7 @@ class OperatorTimes:
         batch = np.nan_to_num(batch, nan=1.0)
         networks = [apply_member(self.settings, w, operators, self.accelerators, batch) for w in self.members]
         mean: Floats = np.mean(networks, axis=0)
-        if not self.rooflines:
+        if not self.rooflines or not self.settings.roofline_share:
             return mean
         rooflines = [own.log_seconds(operators, b) for own, b in zip(self.rooflines, batch, strict=True)]
         share = self.settings.roofline_share
@@ -158,12 +158,11 @@ class OperatorTimes:
 
 
 def fit_rooflines(
-    operators: DistinctOperators, accelerators: tuple[Accelerator, ...], steps: MeasuredSteps, settings: TimingSettings
+    operators: DistinctOperators, accelerators: tuple[Accelerator, ...], steps: MeasuredSteps
 ) -> tuple[FittedRoofline, ...]:
-    """The roofline of each cluster; row r of `operators.counts` is task r of `steps`. None where they weigh nothing."""
+    """The roofline of each cluster; row r of `operators.counts` is task r of `steps`."""
     rooflines = []
-    figures = accelerators if settings.roofline_share > 0 else ()
-    for accelerator, seconds, batch in zip(figures, steps.seconds, steps.batch, strict=False):
+    for accelerator, seconds, batch in zip(accelerators, steps.seconds, steps.batch, strict=True):
         known = np.flatnonzero(np.isfinite(seconds))
         rooflines.append(fit_roofline(operators.take(known), accelerator, batch[known], seconds[known]))
     return tuple(rooflines)

@@ -10,7 +10,7 @@ operator, and each launch costs time of its own:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,10 +19,15 @@ from mfcp.errors import DataError
 from mfcp.tasks.graphs.distinct import DistinctOperators
 from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
 
+LOAD = 3e-7
+"""Seconds until a GPU has what it reads from memory; a typical one, of which no log tells."""
 LAUNCH = 5e-6
 """Seconds of a launch before anything is measured: a typical one of eager PyTorch."""
 _SHORTEST = 1e-12
 _USUAL_ERROR = 0.2  # of log time
+_FUSED = 0.7  # of the seconds that memory needs for arithmetic
+_TELLING = 20  # steps from which that is believed
+_ARITHMETIC = CLASS_NAMES.index("arithmetic")
 _LOOKED_UP = OPERATORS.index("embedding")
 
 
@@ -35,6 +40,7 @@ class Accelerator:
         bandwidth: bytes/s of its memory.
         element_bytes: of an activation: 2 in half precision, 4 in single.
         batch: samples of a typical step, over which the reading of weights is shared.
+        compiled: models are compiled for it; else operators are PyTorch's own, and some go through channels in turn.
 
     Raises:
         DataError: a figure that is not positive and finite.
@@ -44,9 +50,11 @@ class Accelerator:
     bandwidth: float
     element_bytes: float = 4.0
     batch: float = 1.0
+    compiled: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
+        for name in ("peak", "bandwidth", "element_bytes", "batch"):
+            value = getattr(self, name)
             if not 0 < value < float("inf"):
                 raise DataError(f"accelerator: {name} is {value}, expected a positive number; look it up and add it")
 
@@ -61,24 +69,34 @@ def roofline_seconds(operators: DistinctOperators, accelerators: Sequence[Accele
     return np.stack(columns, axis=1)
 
 
+def waiting_seconds(operators: DistinctOperators, accelerator: Accelerator, batch: Floats) -> Floats:
+    """(n,) seconds that a step of `batch` (n,) samples waits for memory where channels come in turn."""
+    if accelerator.compiled or not operators.in_turn.any():
+        return np.zeros(len(batch))
+    result: Floats = operators.of_steps(LOAD * operators.in_turn[:, None], batch)[:, 0]
+    return result
+
+
 def graph_roofline(operators: DistinctOperators, accelerators: Sequence[Accelerator], batch: Floats) -> Floats:
     """(M, n) log seconds of a step of `batch` (M, n) samples, all operators at the roofline and 5 us a launch."""
     seconds, launches = roofline_seconds(operators, accelerators), operators.counts.sum(axis=1)
     work = np.stack([operators.of_steps(own[:, None], b)[:, 0] for own, b in zip(seconds.T, batch, strict=True)])
-    result: Floats = np.log(np.maximum(work + LAUNCH * launches, _SHORTEST))
+    waiting = np.stack([waiting_seconds(operators, a, b) for a, b in zip(accelerators, batch, strict=True)])
+    result: Floats = np.log(np.maximum(work + waiting + LAUNCH * launches, _SHORTEST))
     return result
 
 
 @dataclass(frozen=True)
 class FittedRoofline:
-    """Efficiencies of one accelerator: (2C,) log factors of roofline seconds by class, then log seconds a launch."""
+    """One accelerator's efficiencies: (2C,) log factors of roofline seconds by class, then log seconds a launch."""
 
     accelerator: Accelerator
     coefficients: Floats
 
     def log_seconds(self, operators: DistinctOperators, batch: Floats) -> Floats:
         """(n,) predicted log seconds of a step of `batch` (n,) samples."""
-        result: Floats = np.log(_parts(operators, self.accelerator, batch) @ np.exp(self.coefficients))
+        work = _parts(operators, self.accelerator, batch) @ np.exp(self.coefficients)
+        result: Floats = np.log(work + waiting_seconds(operators, self.accelerator, batch))
         return result
 
 
@@ -86,6 +104,8 @@ def fit_roofline(
     operators: DistinctOperators, accelerator: Accelerator, batch: Floats, seconds: Floats, *, prior_sd: float = 1.0
 ) -> FittedRoofline:
     """Positive efficiencies by least squares of log time, each shrunk towards factor 1 and 5 us a launch.
+
+    Models are compiled where arithmetic takes less time than memory needs: it is done along with what is before it.
 
     Args:
         operators: n graphs.
@@ -95,28 +115,34 @@ def fit_roofline(
     """
     start = np.concatenate([np.zeros(len(CLASS_NAMES)), np.full(len(CLASS_NAMES), np.log(LAUNCH))])
     parts = _parts(operators, accelerator, batch)
-    return FittedRoofline(accelerator, fit_factors(parts, seconds, start, np.full(len(start), prior_sd)))
+    spread = np.full(len(start), prior_sd)
+    found = fit_factors(parts, seconds, start, spread)
+    fuses = len(seconds) >= _TELLING and bool(np.exp(found[_ARITHMETIC]) < _FUSED)
+    told = replace(accelerator, compiled=accelerator.compiled or fuses)
+    waiting = waiting_seconds(operators, told, batch)
+    return FittedRoofline(told, fit_factors(parts, seconds, start, spread, waiting) if waiting.any() else found)
 
 
-def fit_factors(parts: Floats, seconds: Floats, start: Floats, prior_sd: Floats) -> Floats:
-    """(K,) log factors x of times `parts @ exp(x)`, by regularised least squares of log time.
+def fit_factors(parts: Floats, seconds: Floats, start: Floats, prior_sd: Floats, rest: Floats | float = 0.0) -> Floats:
+    """(K,) log factors x of times `parts @ exp(x) + rest`, by regularised least squares of log time.
 
     Args:
         parts: (n, K) of each measurement, not negative.
         seconds: (n,) measured.
         start: (K,) log factors before any measurement.
         prior_sd: (K,) how far each is expected to be from there, where the model's error of log time is 0.2.
+        rest: (n,) seconds that no factor changes.
     """
     from scipy.optimize import least_squares
 
     target, pull = np.log(seconds), _USUAL_ERROR / prior_sd
 
     def residual(x: Floats) -> Floats:
-        return np.concatenate([np.log(parts @ np.exp(x)) - target, pull * (x - start)])
+        return np.concatenate([np.log(parts @ np.exp(x) + rest) - target, pull * (x - start)])
 
     def jacobian(x: Floats) -> Floats:
         share = parts * np.exp(x)
-        return np.concatenate([share / share.sum(axis=1, keepdims=True), np.diag(pull)])
+        return np.concatenate([share / (share.sum(axis=1) + rest)[:, None], np.diag(pull)])
 
     found: Floats = least_squares(residual, start, jac=jacobian, method="trf", max_nfev=200).x
     return found

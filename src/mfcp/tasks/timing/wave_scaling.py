@@ -6,7 +6,7 @@ USENIX ATC 2021, Eqs. 1 to 3; waves times clock are taken as proportional to the
     t' = t (D / D')^γ (P / P')^(1 - γ)        D bandwidth, P peak; γ = 1 - x / 2R below R, R / 2x above
 
 Habitat measures every operator on the known cluster. A log has whole steps; so a step is split by what a fitted
-roofline of the known cluster says of its operators. Launches take what they took.
+roofline of the known cluster says of its operators. Launches, and what waits for memory, take what they took.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mfcp.arrays import Floats
 from mfcp.errors import DataError
 from mfcp.tasks.graphs.distinct import DistinctOperators
 from mfcp.tasks.graphs.operators import CLASS_NAMES
-from mfcp.tasks.timing.roofline import Accelerator, FittedRoofline, roofline_seconds
+from mfcp.tasks.timing.roofline import Accelerator, FittedRoofline, roofline_seconds, waiting_seconds
 
 _SHORTEST = 1e-12
 
@@ -47,8 +47,9 @@ def wave_scaled(
     ratio = _ratio(operators, known.accelerator, target)
     before, after = operators.of_steps(np.column_stack([each, each * ratio]), samples).T
     launches = operators.by_class(np.ones(len(operators.kind))) @ launch
-    scaled = np.log(seconds) + np.log(np.maximum(after + launches, _SHORTEST))
-    result: Floats = scaled - np.log(np.maximum(before + launches, _SHORTEST))
+    waits = [waiting_seconds(operators, own, samples) for own in (known.accelerator, target)]
+    scaled = np.log(seconds) + np.log(np.maximum(after + launches + waits[1], _SHORTEST))
+    result: Floats = scaled - np.log(np.maximum(before + launches + waits[0], _SHORTEST))
     return result
 
 
