@@ -195,7 +195,7 @@ def _short(kept: dict[str, Any]) -> str:
 def _worst(kept: dict[str, Any], part: str, row: str) -> str:
     """What the groups that are off most have of a row's squared error."""
     found = kept.get(part, {}).get("rows", {}).get(row, {}).get("worst", [])
-    return ", ".join(f"{name} has {share:.0%}" for name, share in found) or "n/a"
+    return ", ".join(f"{name} has {100 * share:.0f} %" for name, share in found) or "n/a"
 
 
 def _mape(kept: dict[str, Any], part: str, row: str) -> str:
