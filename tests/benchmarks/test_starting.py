@@ -26,8 +26,8 @@ for name in names:
     print(name, code)
 """
 READERS = (
-    "ablation", "accuracy", "conformance", "evidence", "families", "features", "intervals", "matching", "once",
-    "operator_study", "page", "qoredl", "schedulers", "sizes",
+    "ablation", "accuracy", "conformance", "evidence", "families", "features", "intervals", "joining", "matching",
+    "once", "operator_study", "page", "qoredl", "schedulers", "sizes",
 )  # fmt: skip
 
 
