@@ -61,6 +61,13 @@ def test_without_a_convolution_near_by_nothing_is_known():
     assert in_turn(far, [(k, k + 1) for k in range(31)], 64) == [0] * 32
 
 
+def test_there_are_no_more_channels_than_outputs():
+    """Of a convolution with 49 outputs and a quadrillion weights, as a damaged table may tell."""
+    nodes, edges = tables(["convolution", UP], [(0, 1)])
+    nodes = nodes.assign(output_numel=[49, 5], flops=[18.0 * 49, 0], param_count=[1e15, 0])
+    assert build_graphs(nodes, edges).in_turn.tolist() == [0, 49]
+
+
 def test_the_nearest_convolution_counts():
     """64 channels, then 4 by another one."""
     nodes, edges = tables(["convolution", "convolution", UP], [(0, 1), (1, 2)])

@@ -28,7 +28,8 @@ def channels_in_turn(asked: Bools, kind: Ints, flops: Floats, numel: Floats, par
         asked: (n,) which operators are `IN_TURN`; all else as in `GraphArrays`.
     """
     convolution = np.isin(kind, _CONVOLUTIONS)
-    own = np.where(convolution, products(flops, numel, params)[1], 0.0)
+    # However many weights are told, a channel has an output.
+    own = np.where(convolution, np.minimum(products(flops, numel, params)[1], numel), 0.0)
     carries = np.isin(kind, _KEEP_CHANNELS)
     producers, consumers = edges[:, carries[edges[1]]]
     channels = own

@@ -88,9 +88,10 @@ def distinguish(graphs: GraphArrays) -> DistinctOperators:
     base = np.array([_MOST + 1]) ** np.arange(len(CLASS_NAMES))
     around = neighbours.reshape(n, 2, len(CLASS_NAMES)).astype(np.int64) @ base
     amounts = (graphs.flops, graphs.read, graphs.written, graphs.numel, graphs.params)
-    same = (*amounts, graphs.in_turn)
     once = graphs.once.astype(np.int64)
-    key = _mix([graphs.operator, graphs.kind, once, *around.T, *(a.view(np.int64) for a in same)])
+    key = _mix([graphs.operator, graphs.kind, once, *around.T, *(a.view(np.int64) for a in amounts)])
+    some = np.flatnonzero(graphs.in_turn)  # the others keep their key, and with it the order of sums
+    key[some] = _mix([key[some].view(np.int64), graphs.in_turn[some].view(np.int64)])
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     counts = csr_array((np.ones(n), (graphs.graph, inverse)), shape=(len(graphs.graph_id), len(first)))
     counts.sum_duplicates()

@@ -2,9 +2,10 @@
 
 An operator on b samples takes at least max(b · flops / peak, (b · activations + weights) / bandwidth) seconds, one that
 the batch does not repeat as much as on one sample. Real ones take longer, by a factor that depends on the class of
-operator, and each launch costs time of its own:
+operator, and each launch costs time of its own. Where channels come in turn (`mfcp.tasks.graphs.channels_in_turn`) they
+wait for memory, C of them for each sample, unless models are compiled:
 
-    t = Σ_c e_c R_c + l_c N_c       R_c roofline seconds of the operators of class c, N_c how many
+    t = Σ_c e_c R_c + l_c N_c + b C w       R_c roofline seconds of the operators of class c, N_c how many; w .3 us
 """
 
 from __future__ import annotations
@@ -88,7 +89,10 @@ def graph_roofline(operators: DistinctOperators, accelerators: Sequence[Accelera
 
 @dataclass(frozen=True)
 class FittedRoofline:
-    """One accelerator's efficiencies: (2C,) log factors of roofline seconds by class, then log seconds a launch."""
+    """One accelerator's efficiencies: (2C,) log factors of roofline seconds by class, then log seconds a launch.
+
+    Whether models are compiled for it is what its steps told.
+    """
 
     accelerator: Accelerator
     coefficients: Floats
