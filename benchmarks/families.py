@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import families_graphs, families_tables
 from benchmarks.families_judged import Part, records
 from benchmarks.families_page import NUMBERS, write_page
-from benchmarks.records import folder_of, names_of, write_records
+from benchmarks.records import folder_of, names_of, whole, wholes, write_records
 from mfcp.border.json_text import read_json
 from mfcp.errors import guarded
 from mfcp.files import write_json
@@ -73,20 +73,6 @@ def chosen(text: str) -> list[str]:
     return columns if "A" in columns or "B" not in columns else ["A", *columns]
 
 
-def whole(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
-    return int(text)
-
-
-def seeds_of(text: str) -> list[int]:
-    """Seeds parted by commas."""
-    if not all(word.isdecimal() for word in text.split(",")):
-        raise argparse.ArgumentTypeError(f"expected whole numbers parted by commas, got {text}")
-    return [int(word) for word in text.split(",")]
-
-
 def print_part(judged: dict[str, Any]) -> None:
     """One comparison as a table of 80 columns."""
     print(f"\n{judged['title']}: {judged['n']} runs, {judged['groups']} groups, {judged['draws']} draws")
@@ -110,7 +96,7 @@ def main() -> None:
         "--steps", type=Path, action="append", default=[], metavar="DIR",
         help="a folder of `mfcp profile`, for unseen families on its device; again for another one",
     )  # fmt: skip
-    parser.add_argument("--seeds", type=seeds_of, default=[0], metavar="N,…", help="of folds and networks in A and B")
+    parser.add_argument("--seeds", type=wholes, default=[0], metavar="N,…", help="of folds and networks in A and B")
     parser.add_argument("--draws", type=whole, default=5, metavar="N", help="of folds in D, E and of memory")
     parser.add_argument("--processes", type=whole, default=2, metavar="N")
     parser.add_argument("--page", action="store_true", help="write the page, after a run or without one")

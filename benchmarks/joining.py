@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 from scipy.special import stdtrit
 
-from benchmarks.records import folder_of, write_records
+from benchmarks.records import folder_of, whole, wholes, write_records
 from mfcp.arrays import Floats
 from mfcp.data.log.tables import Tables, read_tables
 from mfcp.data.pool.logged import logged_pool
@@ -121,13 +121,14 @@ def judged(mape: dict[int, Floats], holds: dict[int, Floats]) -> list[dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    numbers = partial(_numbers, least=1)
     parser.add_argument("--data", type=folder_of, required=True)
-    parser.add_argument("--runs", type=numbers, default=[15, 20, 50], metavar="N,…", help="tasks that it has run")
+    parser.add_argument(
+        "--runs", type=partial(wholes, least=1), default=[15, 20, 50], metavar="N,…", help="tasks that it has run"
+    )
     parser.add_argument("--clusters", type=lambda text: text.split(","), metavar="NAME,…", help="default: each in turn")
-    parser.add_argument("--seeds", type=_numbers, default=[0, 1], metavar="N,…", help="draws of runs and families")
-    parser.add_argument("--tasks", type=int, default=400, metavar="N", help="of the log, at most")
-    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), metavar="N")
+    parser.add_argument("--seeds", type=wholes, default=[0, 1], metavar="N,…", help="draws of runs and families")
+    parser.add_argument("--tasks", type=whole, default=400, metavar="N", help="of the log, at most")
+    parser.add_argument("--processes", type=whole, default=min(2, os.cpu_count() or 1), metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     register_members()
@@ -158,14 +159,6 @@ def main() -> None:
               f"{r['ratio']:.2f} [{r['low']:.2f}, {r['high']:.2f}]")  # fmt: skip
     if arguments.json is not None:
         write_records(arguments.json, rows)
-
-
-def _numbers(text: str, least: int = 0) -> list[int]:
-    """Whole numbers parted by commas, for `argparse`."""
-    found = [int(part) for part in text.split(",")]
-    if min(found) < least:
-        raise argparse.ArgumentTypeError(f"{min(found)}: expected {least} or more")
-    return found
 
 
 if __name__ == "__main__":

@@ -33,5 +33,20 @@ def names_of(text: str, *, known: Collection[str]) -> list[str]:
     return names
 
 
+def whole(text: str) -> int:
+    """A whole number of at least 1, for `argparse`."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
+    return int(text)
+
+
+def wholes(text: str, *, least: int = 0) -> list[int]:
+    """Whole numbers parted by commas, for `argparse`."""
+    words = text.split(",")
+    if not all(word.isdecimal() and int(word) >= least for word in words):
+        raise argparse.ArgumentTypeError(f"expected whole numbers of at least {least}, parted by commas, got {text}")
+    return [int(word) for word in words]
+
+
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.evidence_page import SCORED, SUMS, records_of, summarise
 from benchmarks.families_judged import Part, records
 from benchmarks.qoredl import GIVEN, SECONDS, WORK
-from benchmarks.records import names_of, write_records
+from benchmarks.records import names_of, whole, wholes, write_records
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,6 +32,13 @@ def test_names_are_those_that_there_are() -> None:
     assert names_of("b, a", known=("a", "b")) == ["b", "a"]
     with pytest.raises(argparse.ArgumentTypeError, match="no 'c'; there are a, b"):
         names_of("a,c", known=("a", "b"))
+
+
+def test_numbers_are_whole_and_not_too_small() -> None:
+    assert (whole("2"), wholes("3,0"), wholes("1", least=1)) == (2, [3, 0], [1])
+    for asked in (lambda: whole("0"), lambda: whole("1.5"), lambda: wholes("1,x"), lambda: wholes("2,0", least=1)):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"whole numbers? .*at least [01]"):
+            asked()
 
 
 def test_a_comparison_has_shares_and_intervals_of_its_groups() -> None:
