@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.evidence_page import SCORED, SUMS, records_of, summarise
-from benchmarks.families_judged import Part, records
+from benchmarks.families_judged import UNNAMED, Part, records, unnamed
 from benchmarks.qoredl import GIVEN, SECONDS, WORK
 from benchmarks.records import names_of, whole, wholes, write_records
 
@@ -32,6 +32,18 @@ def test_names_are_those_that_there_are() -> None:
     assert names_of("b, a", known=("a", "b")) == ["b", "a"]
     with pytest.raises(argparse.ArgumentTypeError, match="no 'c'; there are a, b"):
         names_of("a,c", known=("a", "b"))
+
+
+def test_groups_that_are_off_most_are_named_unless_no_document_names_them() -> None:
+    """Errors of .1, .2 and .3 of runs of three groups, of which studies hold out the second for good."""
+    held_out = sorted(unnamed())[0]
+    off = np.array([0.1, 0.2, 0.3, 0.3])
+    part = Part("A", "t", np.zeros(4), np.zeros(4), np.zeros(4, int), np.array(["f", held_out, "g", "g"]), ("ours",))
+    part.rows = {"ours": off[None], "theirs": off[None]}
+    rows = part.judged()["rows"]
+    assert [name for name, _ in rows["ours"]["worst"]] == ["g", UNNAMED, "f"]
+    assert [share for _, share in rows["ours"]["worst"]] == pytest.approx([18 / 23, 4 / 23, 1 / 23])
+    assert rows["theirs"]["worst"] == []
 
 
 def test_numbers_are_whole_and_not_too_small() -> None:
