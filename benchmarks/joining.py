@@ -3,10 +3,10 @@
     python benchmarks/joining.py --data DIR                              15, 20 and 50 runs beside all: ten minutes
     python benchmarks/joining.py --data DIR --clusters NAME --seeds 0    one cluster, one draw
 
-DIR is a folder in the log schema; of phases, tasks of the most common one are taken. Every cluster
-in turn keeps the runs of so many tasks, drawn at random, and a release is made. It is judged on a fifth of the
-families, which it has not seen: MAPE there, over clusters and draws alike, and the share of 80 % intervals that hold.
-The ratio is to the release of all runs, with a 95 % bootstrap over clusters and draws.
+DIR is a folder in the log schema; of phases, tasks of the most common one are taken. Every cluster in turn keeps the
+runs of so many tasks, drawn at random, and a release is made. It is judged on a fifth of the families, which it has not
+seen: MAPE there, over clusters and draws alike, and the share of 80 % intervals that hold. The ratio is to the release
+of all runs, with a 95 % bootstrap over clusters and draws.
 """
 
 from __future__ import annotations

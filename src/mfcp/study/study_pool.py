@@ -12,7 +12,7 @@ from mfcp.arrays import Bools, Floats, Ints
 from mfcp.data.pool.logged import PoolRows, choose_rows, is_emulated, pool_sizes, truth_of
 from mfcp.data.pool.run_totals import floats
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import Cells, measure_cells
+from mfcp.data.pool.times import Cells, measure_cells, or_median
 from mfcp.registry import FamilyField
 from mfcp.study.invented.failures import FailureModel, emulate_failures, memory_pressure
 from mfcp.study.invented.pool_sizes import balanced_pools
@@ -69,8 +69,7 @@ def build_pool(tables: Tables, settings: PoolSettings, *, seed: int) -> TaskPool
     i, j = rows.cluster, rows.task
     cells = cells.at(i, j)
     samples = _samples(tables, cells, rows, drawn, settings, seed)
-    T, known = cells.seconds(samples, logged[i]), np.isfinite(samples)
-    samples = np.where(known, samples, np.median(samples[known]) if known.any() else 1.0)
+    T = cells.seconds(samples, logged[i])
     pool_size = balanced_pools(T, logged[i], seed=seed) if draws_sizes else logged[i]
     shrink = (logged[i] / pool_size)[:, None]
     T = T * shrink
@@ -92,7 +91,7 @@ def build_pool(tables: Tables, settings: PoolSettings, *, seed: int) -> TaskPool
         A=A,
         runs=runs,
         allowed=np.isfinite(T),
-        samples=samples,
+        samples=or_median(samples),
         pool_size=pool_size,
         T_true=T_true,
         A_true=A_true,

@@ -2,7 +2,7 @@ import numpy as np
 
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import SCHEMA
-from mfcp.data.pool.times import measure_cells
+from mfcp.data.pool.times import measure_cells, or_median
 
 
 def cells_of(log, pool_size=None):
@@ -26,6 +26,11 @@ def test_seconds_are_measured_or_by_rate(small_log):
     by_rate = 30 * cells.per_unit[:, 0] / [2, 5]
     np.testing.assert_allclose(cells.seconds(np.array([30.0, 7.0]), np.array([2.0, 5.0])).T, [by_rate, [20, 40]])
     assert np.isnan(cells.seconds(np.array([np.nan, 7.0]), np.ones(2))[:, 0]).all()
+
+
+def test_samples_that_are_not_known_are_the_median_of_the_others():
+    assert or_median(np.array([4.0, np.nan, 10.0, 5.0])).tolist() == [4, 5, 10, 5]
+    assert or_median(np.full(2, np.nan)).tolist() == [1, 1]
 
 
 def test_cells_of_chosen_rows_are_those_of_the_log(small_log):

@@ -11,7 +11,7 @@ from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.data.pool.run_totals import floats, pair_index
 from mfcp.data.pool.splits import family_of
 from mfcp.data.pool.task_pool import TaskPool
-from mfcp.data.pool.times import measure_cells
+from mfcp.data.pool.times import measure_cells, or_median
 from mfcp.errors import DataError
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def logged_pool(tables: Tables, *, least_tasks: int | None = None) -> TaskPool:
     rows, notes = choose_rows(tables, np.isfinite(seconds), least_tasks)
     i, j = rows.cluster, rows.task
     T, cells = seconds[np.ix_(i, j)], cells.at(i, j)
-    truth, own = truth_of(tables, i, j), samples[j]
-    known = np.isfinite(own)
+    truth = truth_of(tables, i, j)
     observes = bool((cells.succeeded < cells.finished)[np.isfinite(T)].any())
     return TaskPool(
         **rows.labels(tables),
@@ -80,7 +79,7 @@ def logged_pool(tables: Tables, *, least_tasks: int | None = None) -> TaskPool:
         A=cells.reliability,
         runs=cells.finished,
         allowed=np.isfinite(T),
-        samples=np.where(known, own, np.median(own[known]) if known.any() else 1.0),
+        samples=or_median(samples[j]),
         pool_size=sizes[i],
         T_true=None if truth is None or per_sample else np.where(np.isfinite(truth[0]), truth[0], T),
         A_true=None if truth is None else np.where(np.isfinite(truth[1]), truth[1], cells.reliability),

@@ -88,6 +88,13 @@ def measure_cells(tables: Tables, pool_size: Floats) -> Cells:
     )
 
 
+def or_median(samples: Floats) -> Floats:
+    """(n,) samples, the median of those that are known where one is not; 1 where none is."""
+    known = np.isfinite(samples)
+    result: Floats = np.where(known, samples, np.median(samples[known]) if known.any() else 1.0)
+    return result
+
+
 def run_spread(tables: Tables, cluster_id: Texts, task_id: Texts) -> tuple[Floats, Ints]:
     """Sum of squared deviations of log time within every pair, and its succeeded runs with a time: each (M, n).
 

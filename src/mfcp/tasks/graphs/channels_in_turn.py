@@ -27,13 +27,15 @@ def channels_in_turn(asked: Bools, kind: Ints, flops: Floats, numel: Floats, par
     Args:
         asked: (n,) which operators are `IN_TURN`; all else as in `GraphArrays`.
     """
+    if not asked.any():
+        return np.zeros(len(asked))
     convolution = np.isin(kind, _CONVOLUTIONS)
     # However many weights are told, a channel has an output.
     own = np.where(convolution, np.minimum(products(flops, numel, params)[1], numel), 0.0)
     carries = np.isin(kind, _KEEP_CHANNELS)
     producers, consumers = edges[:, carries[edges[1]]]
     channels = own
-    for _ in range(_REACH if asked.any() else 0):
+    for _ in range(_REACH):
         before, channels = channels, own.copy()
         np.maximum.at(channels, consumers, before[producers])
     return np.where(asked, channels, 0.0)

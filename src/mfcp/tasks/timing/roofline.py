@@ -70,12 +70,15 @@ def roofline_seconds(operators: DistinctOperators, accelerators: Sequence[Accele
     return np.stack(columns, axis=1)
 
 
+def load_seconds(operators: DistinctOperators, accelerators: Sequence[Accelerator]) -> Floats:
+    """(U, M) seconds that each operator waits for memory where channels come in turn, as in `roofline_seconds`."""
+    result: Floats = LOAD * operators.in_turn[:, None] * [not a.compiled for a in accelerators]
+    return result
+
+
 def waiting_seconds(operators: DistinctOperators, accelerator: Accelerator, batch: Floats) -> Floats:
     """(n,) seconds that a step of `batch` (n,) samples waits for memory where channels come in turn."""
-    if accelerator.compiled or not operators.in_turn.any():
-        return np.zeros(len(batch))
-    result: Floats = operators.of_steps(LOAD * operators.in_turn[:, None], batch)[:, 0]
-    return result
+    return operators.of_steps(load_seconds(operators, [accelerator]), batch)[:, 0]
 
 
 def graph_roofline(operators: DistinctOperators, accelerators: Sequence[Accelerator], batch: Floats) -> Floats:

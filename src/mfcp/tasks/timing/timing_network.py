@@ -15,7 +15,7 @@ from mfcp.arrays import Floats
 from mfcp.tasks.graphs.distinct import FEATURES, NEIGHBOURS, DistinctOperators
 from mfcp.tasks.graphs.operators import CLASS_NAMES, OPERATORS
 from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings, Weights
-from mfcp.tasks.timing.roofline import LAUNCH, LOAD, Accelerator, fit_factors, roofline_seconds, waiting_seconds
+from mfcp.tasks.timing.roofline import LAUNCH, Accelerator, fit_factors, load_seconds, roofline_seconds, waiting_seconds
 from mfcp.threads import one_thread
 
 _LARGEST_FACTOR = 4.0  # log; an operator takes at most 55 times as long as its roofline says, and as little
@@ -29,7 +29,7 @@ _SHORTEST = 1e-12
 @dataclass(frozen=True)
 class _Inputs:
     """Of U operators in n graphs: (U, ·) features, (U,) codes, (U, M) rooflines; (nnz,) triples, and which of them run
-    once a step; (n, O) launches; (U, M) seconds in which channels come in turn.
+    once a step; (n, O) launches; (U, M) seconds of waiting for memory.
     """
 
     shape: Tensor
@@ -42,7 +42,7 @@ class _Inputs:
     count: Tensor
     once: Tensor
     launches: Tensor
-    in_turn: Tensor
+    waiting: Tensor
 
 
 class OperatorTimesNetwork(nn.Module):
@@ -86,7 +86,7 @@ class OperatorTimesNetwork(nn.Module):
 
     def forward(self, x: _Inputs, batch: Tensor) -> Tensor:
         """(n, M) log seconds of a step of `batch` (n, M) samples."""
-        seconds = x.roofline * self.log_factors(self.vectors(x)).exp() + x.in_turn
+        seconds = x.roofline * self.log_factors(self.vectors(x)).exp() + x.waiting
         samples = torch.where(x.once[:, None], 1.0, batch[x.row])
         work = torch.zeros_like(batch).index_add(0, x.row, samples * seconds[x.column] * x.count[:, None])
         launches = x.launches @ self.log_launch().exp()
@@ -229,5 +229,5 @@ def _inputs(operators: DistinctOperators, accelerators: Sequence[Accelerator]) -
         count=real(counts.data),
         once=torch.from_numpy(operators.once[counts.col]),
         launches=real(per_operator),
-        in_turn=real(LOAD * operators.in_turn[:, None] * [not a.compiled for a in accelerators]),
+        waiting=real(load_seconds(operators, accelerators)),
     )
