@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,10 @@ import numpy as np
 
 from benchmarks.families_judged import Part
 from benchmarks.steps import FOLDS, Log, histograms, read_log, totals, with_new_head
+from benchmarks.workers import run
 from mfcp.arrays import Bools, Floats, Ints
 from mfcp.methods.base import register_members
 from mfcp.predictors.forecast import Forecaster, TaskInputs, TrainingData
-from mfcp.progress import progress
 from mfcp.tasks.features.encoder import GnnEncoder
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
 from mfcp.tasks.timing.measured_steps import MeasuredSteps
@@ -417,20 +415,6 @@ def column_b(seeds: list[int], processes: int, fold: int = 0) -> list[Part]:
                     into[seeds.index(seed), cluster] = values
         parts.append(_part(log, f"B {runs}", f"unseen device, {runs} runs", whole))
     return parts
-
-
-def run(job: Callable[..., Any], arguments: list[tuple[Any, ...]], processes: int, what: str) -> list[Any]:
-    """Results in order, by worker processes that share what this one has read."""
-    with (
-        ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool,
-        progress(what, len(arguments)) as advance,
-    ):
-        waiting = [pool.submit(job, *each) for each in arguments]
-        found = []
-        for future in waiting:
-            found.append(future.result())
-            advance()
-    return found
 
 
 def keep_out_of_fold(rows: Floats, seeds: list[int]) -> None:

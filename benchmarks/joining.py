@@ -15,9 +15,7 @@ import argparse
 import os
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +25,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 from benchmarks.records import folder_of, whole, wholes, write_records
+from benchmarks.workers import run
 from mfcp.arrays import Floats
 from mfcp.data.log.tables import Tables, read_tables
 from mfcp.data.pool.logged import logged_pool
 from mfcp.errors import DataError, guarded
 from mfcp.methods.base import register_members
-from mfcp.progress import progress
 from mfcp.release.fitting import fit_release
 from mfcp.settings import Settings
 
@@ -140,14 +138,7 @@ def main() -> None:
         raise DataError(f"no cluster {unknown[0]!r} with enough tasks; there are {', '.join(every)}")
     sizes = [*arguments.runs, ALL]
     jobs = [(cluster, runs, seed) for runs in sizes for cluster in chosen for seed in arguments.seeds]
-    with (
-        ProcessPoolExecutor(arguments.processes, get_context("fork")) as workers,
-        progress("releases", len(jobs)) as advance,
-    ):
-        waiting = [workers.submit(joined, *job) for job in jobs]
-        for one in waiting:
-            one.add_done_callback(lambda _: advance())
-        answers = dict(zip(jobs, (one.result() for one in waiting), strict=True))
+    answers = dict(zip(jobs, run(joined, jobs, arguments.processes, "releases"), strict=True))
     mape, holds = (
         {runs: np.stack([answer[k] for job, answer in answers.items() if job[1] == runs]) for runs in sizes}
         for k in (0, 1)

@@ -1,0 +1,26 @@
+"""Worker processes of a benchmark, which share what it has read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+from mfcp.progress import progress
+from mfcp.threads import follow_parent
+
+
+def run(job: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], processes: int, what: str) -> list[Any]:
+    """Results in order. An interrupt, or an error of a job, ends it once the jobs that are running have ended."""
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=follow_parent)
+    with progress(what, len(arguments)) as advance:
+        try:
+            waiting = [pool.submit(job, *each) for each in arguments]
+            found = []
+            for future in waiting:
+                found.append(future.result())
+                advance()
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return found
