@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -13,7 +14,7 @@ from mfcp.threads import follow_parent
 
 def run(job: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], processes: int, what: str) -> list[Any]:
     """Results in order. An interrupt, or an error of a job, ends it once the jobs that are running have ended."""
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=follow_parent)
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=_begin)
     with progress(what, len(arguments)) as advance:
         try:
             waiting = [pool.submit(job, *each) for each in arguments]
@@ -24,3 +25,8 @@ def run(job: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], processes
         finally:
             pool.shutdown(cancel_futures=True)
     return found
+
+
+def _begin() -> None:
+    follow_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what ends a worker before the program is interrupted breaks the pool
