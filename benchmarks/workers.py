@@ -17,7 +17,12 @@ def run(job: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], processes
     pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=_begin)
     with progress(what, len(arguments)) as advance:
         try:
-            waiting = [pool.submit(job, *each) for each in arguments]
+            # Until a worker ignores them, interrupts wait: what ends it before the program is told breaks the pool.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                waiting = [pool.submit(job, *each) for each in arguments]
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             found = []
             for future in waiting:
                 found.append(future.result())
@@ -29,4 +34,5 @@ def run(job: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], processes
 
 def _begin() -> None:
     follow_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what ends a worker before the program is interrupted breaks the pool
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -14,15 +14,21 @@ from mfcp.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 LONG = """
-import os, time
-from benchmarks.workers import run
+import sys, time
+from benchmarks import workers
 from mfcp.errors import guarded
 
-def job(k):
+def tell():
     print("began", flush=True)
     time.sleep(1.0)
 
-raise SystemExit(guarded(lambda: run(job, [(k,) for k in range(500)], 2, "jobs")))
+def job(k):
+    if sys.argv[1] == "at work":
+        tell()
+
+if sys.argv[1] == "beginning":
+    workers.follow_parent = tell
+raise SystemExit(guarded(lambda: workers.run(job, [(k,) for k in range(500)], 2, "jobs")))
 """
 
 
@@ -44,11 +50,12 @@ def test_an_error_of_a_job_is_that_of_all():
         run(late, [(0,), (-1,), (1,)], 2, "jobs")
 
 
-def test_an_interrupt_of_all_of_them_ends_it():
+@pytest.mark.parametrize("when", ["at work", "beginning"])
+def test_an_interrupt_of_all_of_them_ends_it(when):
     """As a terminal does it: program and workers get the signal."""
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "src")))
     with subprocess.Popen(
-        [sys.executable, "-c", LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", LONG, when], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True, env={**os.environ, "PYTHONPATH": paths},
     ) as program:  # fmt: skip
         try:
