@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.qoredl import file_of
+from benchmarks.workers import run
 from mfcp.arrays import Floats, Ints
 from mfcp.border.json_text import read_json
 from mfcp.errors import guarded
 from mfcp.files import write_json
-from mfcp.progress import progress
 from mfcp.simulator.clocks.hosted import run_hosted
 from mfcp.simulator.clocks.hosted_parts import SERVER, HostedParts
 from mfcp.simulator.cluster import Cluster
@@ -153,12 +152,11 @@ def measure(data: Path, workers: int) -> dict[str, Any]:
     cases = [(load, seed) for load in LOADS for seed in range(SEEDS)]
     found: dict[str, Any] = {f"{load:g}": {name: {m: [] for m in (*METRICS, "changes")} for name in SYSTEMS}
                              for load in LOADS}  # fmt: skip
-    with ProcessPoolExecutor(workers) as pool, progress("ablation", len(cases)) as advance:
-        for (load, _), metrics in zip(cases, pool.map(partial(one, data), cases), strict=True):
-            for name, own in metrics.items():
-                for metric, values in found[f"{load:g}"][name].items():
-                    values.append(own[metric])
-            advance()
+    answers = run(one, [(data, case) for case in cases], workers, "ablation")
+    for (load, _), metrics in zip(cases, answers, strict=True):
+        for name, own in metrics.items():
+            for metric, values in found[f"{load:g}"][name].items():
+                values.append(own[metric])
     return {"found": found}
 
 

@@ -21,9 +21,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from benchmarks.evidence_rounds import Way, play
 from benchmarks.evidence_training import retrained, without_a_tenth
 from benchmarks.records import folder_of, write_records
 from benchmarks.tuning import TuningLog
+from benchmarks.workers import workers
 from mfcp.data.log.tables import find_table
 from mfcp.data.pool.splits import qualifying_sets
 from mfcp.errors import DataError, guarded
@@ -176,7 +176,7 @@ def score(data: Path, target: Path, processes: int) -> None:
     """Ratios of each log to a file, when its draws are done."""
     rounds: dict[Path, list[pd.DataFrame]] = {folder: [] for folder in logs_in(data)}
     records = list[dict[str, Any]]()
-    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+    with workers(processes) as pool:
         waiting = {pool.submit(scored, folder, draw): folder for folder in rounds for draw in range(DRAWS)}
         for future in as_completed(list(waiting)):
             folder = waiting.pop(future)
@@ -197,7 +197,7 @@ def score(data: Path, target: Path, processes: int) -> None:
 def further(data: Path, processes: int) -> None:
     """More draws of a log whose own leave one comparison open, to the page's numbers; then the page."""
     folder, ways = data / FURTHER, (BASE, *COMPARED)
-    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+    with workers(processes) as pool:
         waiting = [pool.submit(scored, folder, draw, ways) for draw in range(DRAWS, DRAWS + MORE)]
         rounds = pd.concat([future.result() for future in waiting], ignore_index=True)
     write_further(FURTHER, rounds)
@@ -209,7 +209,7 @@ def intervals(data: Path, processes: int) -> None:
     for folder in folders:
         if folder and not folder.is_dir():
             raise DataError(f"{folder}: no such folder; expected a log there, as the page has one")
-    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+    with workers(processes) as pool:
         waiting = [pool.submit(scored, folder, draw, IN_TABLE) for folder in folders for draw in range(DRAWS)]
         for done, _ in enumerate(as_completed(waiting), 1):
             print(f"{done} of {len(waiting)} draws", file=sys.stderr, flush=True)

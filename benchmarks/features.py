@@ -18,9 +18,8 @@ import hashlib
 import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +43,9 @@ from benchmarks.steps import (
     scores,
     totals,
 )
+from benchmarks.workers import run
 from mfcp.arrays import Floats, Ints
 from mfcp.errors import guarded
-from mfcp.progress import progress
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs, build_graphs
 from mfcp.tasks.timing.measured_steps import MeasuredSteps, TimingSettings
 from mfcp.tasks.timing.new_cluster import NewCluster
@@ -280,17 +279,13 @@ def print_speed(tables: dict[str, Any], graphs: OperatorGraphs, log: Log) -> Non
     print(f"features of one unseen task: median {np.median(taken):.0f} ms, slowest of 40 {max(taken):.0f} ms")
 
 
-def run(jobs: list[tuple[Any, ...]], processes: int) -> dict[tuple[Any, ...], Any]:
-    found = {}
-    with (
-        ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool,
-        progress("features: fits", len(jobs)) as advance,
-    ):
-        waiting = {pool.submit(*job): job for job in jobs}
-        for future in as_completed(waiting):
-            found[waiting[future]] = future.result()
-            advance()
-    return found
+def fits(jobs: list[tuple[Any, ...]], processes: int) -> dict[tuple[Any, ...], Any]:
+    """What each job answers, by the job: a function and its arguments."""
+    return dict(zip(jobs, run(_call, jobs, processes, "features: fits"), strict=True))
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 def gather(found: dict[tuple[Any, ...], dict[str, Floats]], seeds: list[int]) -> dict[str, Floats]:
@@ -334,7 +329,7 @@ def main() -> None:
     folds_ = range(1 if arguments.quick else FOLDS)
     for phase in [p for p in logs if p in wanted]:
         jobs = [(compare, phase, s, f, model) for s in seeds for f in folds_ for model in ("network", "trees", "rest")]
-        predictions = gather(run(jobs, arguments.processes), seeds)
+        predictions = gather(fits(jobs, arguments.processes), seeds)
         print_table(phase, seeds, predictions, arguments.clusters)
         print_worst(predictions[SHIPPED], logs[phase])
         if phase == "infer" and arguments.out:
@@ -343,7 +338,7 @@ def main() -> None:
             )
     if "curve" in wanted:
         left_out = [(curve, c, seed) for seed in seeds for c in range(len(logs["infer"].clusters))]
-        found = run([(full, seed) for seed in seeds] + left_out, arguments.processes)
+        found = fits([(full, seed) for seed in seeds] + left_out, arguments.processes)
         everything = {seed: found[full, seed] for seed in seeds}
         print_curve([found[job] for job in left_out], everything, arguments.out)
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 
 from benchmarks.steps import FAMILIES, FOLDS, Log, read_log
+from benchmarks.workers import run
 from mfcp.arrays import Bools, Floats
 from mfcp.errors import guarded
-from mfcp.progress import progress
 from mfcp.tasks.graphs.graph_arrays import GraphArrays
 from mfcp.tasks.graphs.operator_graphs import OperatorGraphs
 from mfcp.tasks.timing.operator_times import OperatorTimes
@@ -63,15 +61,10 @@ def own(error: Floats) -> Floats:
 def mean_own(which: str, phase: str, seeds: list[int]) -> Floats:
     """(n,) `own` of every task, mean over seeds."""
     calls = [(s, f) for s in seeds for f in range(FOLDS)]
-    with (
-        ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool,
-        progress(f"{phase}, {which}", len(calls)) as advance,
-    ):
-        found = np.zeros((len(seeds), *STATE["logs"][phase].steps.seconds.shape))
-        waiting = [pool.submit(errors, which, phase, *call) for call in calls]
-        for (seed, _), future in zip(calls, waiting, strict=True):
-            found[seeds.index(seed)] += future.result()
-            advance()
+    found = np.zeros((len(seeds), *STATE["logs"][phase].steps.seconds.shape))
+    answers = run(errors, [(which, phase, *call) for call in calls], 2, f"{phase}, {which}")
+    for (seed, _), error in zip(calls, answers, strict=True):
+        found[seeds.index(seed)] += error
     return np.mean([own(error) for error in found], axis=0)
 
 
