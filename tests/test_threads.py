@@ -1,8 +1,14 @@
 """One thread, and the earlier number again afterwards; work in processes, whatever becomes of them."""
 
 import os
+import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
 
 import pytest
 import side_work
@@ -11,7 +17,7 @@ import torch
 
 from mfcp import threads
 from mfcp.errors import DataError, MfcpError
-from mfcp.threads import beside, one_blas_thread, one_thread
+from mfcp.threads import beside, heeding_interrupts, one_blas_thread, one_thread
 
 
 def blas():
@@ -38,6 +44,41 @@ def test_blas_keeps_to_one_thread():
     with one_blas_thread():
         assert blas() == {1}
     assert blas() == before
+
+
+@pytest.fixture
+def hears_interrupts():
+    """A shell's background jobs ignore them, and with them pytest's workers."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_interrupts")
+def test_an_interrupt_does_not_wait_for_compiled_code():
+    ends = threading.Event()
+
+    def work():
+        os.kill(os.getpid(), signal.SIGINT)
+        assert ends.wait(100)
+
+    with pytest.raises(KeyboardInterrupt):
+        heeding_interrupts(work)
+    ends.set()
+
+
+def test_what_it_answers_and_raises_is_the_work_s():
+    variable = ContextVar("variable", default=0)
+    variable.set(3)
+    assert heeding_interrupts(variable.get) == 3
+    with pytest.raises(DataError, match="row 7"):
+        heeding_interrupts(partial(side_work.failing, 0, Path(), lambda: None))
+
+
+def test_another_thread_does_the_work_itself():
+    with ThreadPoolExecutor(1) as pool:
+        at = pool.submit(threading.get_ident).result()
+        assert pool.submit(heeding_interrupts, threading.get_ident).result() == at
 
 
 @pytest.fixture

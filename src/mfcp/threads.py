@@ -1,5 +1,5 @@
-"""One thread for work in small pieces, for threads that wait for each other cost ten times what they save; and worker
-processes for large ones.
+"""One thread for work in small pieces, for threads that wait for each other cost ten times what they save; worker
+processes for large ones; and compiled code that hears of interrupts.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,6 +47,26 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     """Keep the matrix routines of numpy and scipy to one thread."""
     limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
     return limited
+
+
+def heeding_interrupts(work: Callable[[], R]) -> R:
+    """What `work` answers, for compiled code that lets other threads run but would not hear Ctrl-C before its end.
+
+    An interrupt is raised here at once. What is left of the work goes on in a thread that keeps no program from ending.
+    """
+    if threading.current_thread() is not threading.main_thread():  # interrupts are the main thread's
+        return work()
+    answer: Future[R] = Future()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            answer.set_result(context.run(work))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return answer.result()
 
 
 def cores() -> int:

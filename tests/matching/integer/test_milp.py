@@ -1,5 +1,8 @@
 """HiGHS agrees with enumeration, within its tolerance and where it stumbles."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -70,3 +73,25 @@ def test_where_highs_breaks_it_is_asked_again_without_presolve(monkeypatch):
     always = True
     with pytest.raises(SolverError, match=r"HiGHS broke on a \(3, 9\) round: vector::reserve"):
         solve(problem, "milp")
+
+
+LONG = """
+import os, signal, threading
+import numpy as np
+from mfcp.errors import guarded
+from mfcp.matching.planning import solve
+from mfcp.matching.problem import MatchingProblem
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
+rng = np.random.default_rng(0)
+problem = MatchingProblem(rng.lognormal(3, 1, (30, 400)), rng.uniform(0.6, 1, (30, 400)), 0.8)
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+raise SystemExit(guarded(lambda: solve(problem, "milp", time_limit=1000)))
+"""
+
+
+def test_an_interrupt_ends_it_before_its_time():
+    ended = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 130
+    assert "interrupted" in ended.stderr
+    assert "Traceback" not in ended.stderr

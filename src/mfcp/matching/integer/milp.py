@@ -8,6 +8,7 @@ before HiGHS runs again: what it proves stays true.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from mfcp.errors import SolverError
 from mfcp.matching import clock
 from mfcp.matching.bounds import simple_bound, span_bound
 from mfcp.matching.problem import SLACK, MatchingProblem, makespan, objective_value, violations
+from mfcp.threads import heeding_interrupts
 
 _SIZE = 100.0  # what the objective is scaled to: HiGHS's absolute tolerances are then 1e-8 of it
 _ROW = 1e4  # what limits are scaled to
@@ -83,14 +85,16 @@ class _Program:
         matrix = sparse.csr_array((value, (row, column)), shape=(len(self._low), columns))
         upper = np.concatenate([np.ones(self.pairs), self._upper])
         for presolve in (True, False):  # presolve may end without saying which of infeasible and unbounded it was
+            program = partial(
+                milp,
+                np.concatenate([cost, self._cost]),
+                constraints=LinearConstraint(matrix, self._low, self._high),
+                bounds=Bounds(np.zeros(columns), upper),
+                integrality=np.concatenate([np.ones(self.pairs), np.zeros(len(self._cost))]),
+                options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 0.0, "presolve": presolve},
+            )
             try:
-                result = milp(
-                    np.concatenate([cost, self._cost]),
-                    constraints=LinearConstraint(matrix, self._low, self._high),
-                    bounds=Bounds(np.zeros(columns), upper),
-                    integrality=np.concatenate([np.ones(self.pairs), np.zeros(len(self._cost))]),
-                    options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 0.0, "presolve": presolve},
-                )
+                result = heeding_interrupts(program)
             except (ValueError, RuntimeError) as error:  # HiGHS's own, as "vector::reserve" out of a sub-MILP
                 if not presolve:
                     raise SolverError(f"HiGHS broke on a {self.shape} round: {error}") from error
