@@ -76,6 +76,17 @@ def lost():
     time.sleep(20)
 
 
+class Attribute(int):
+    is_there = property(signal.raise_signal)
+
+
+def dropped():
+    """Compiled code asks whether there is an attribute, and takes an interrupt for no."""
+    ask = ctypes.pythonapi.PyObject_HasAttrString
+    ask(ctypes.py_object(Attribute(signal.SIGINT)), b"is_there")
+    time.sleep(20)
+
+
 def wrapped():
     try:
         signal.raise_signal(signal.SIGINT)
@@ -83,7 +94,7 @@ def wrapped():
         raise RuntimeError("a plugin failed") from error
 
 
-@pytest.mark.parametrize("action", [lost, wrapped])
+@pytest.mark.parametrize("action", [lost, dropped, wrapped])
 def test_ctrl_c_is_neither_lost_nor_told_as_another_error(capsys, hears, action):
     before = signal.getsignal(signal.SIGINT), sys.unraisablehook
     begun = time.monotonic()

@@ -12,7 +12,10 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 class MfcpError(Exception):
@@ -143,11 +146,26 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _Interrupt(KeyboardInterrupt):
+    """Sends itself again if it ends where it fell, unseen by Python: numpy drops all errors while it makes a text."""
+
+    def __init__(self, frame: FrameType | None, send: Callable[[], None]) -> None:
+        super().__init__()
+        self._frame, self._send = frame, send
+
+    def __del__(self) -> None:
+        seen = self.__traceback__
+        while seen is not None and seen.tb_frame is not self._frame:
+            seen = seen.tb_next
+        if seen is None:
+            self._send()
+
+
 class _Interrupts:
     """Ctrl-C while an action runs; `came` tells whether it was pressed.
 
-    Where it falls into a call from compiled code, Python prints a traceback and goes on: then it is sent again. Or a
-    library makes another error of it, which `came` tells from one of its own.
+    Where it falls into a call from compiled code, Python prints a traceback and goes on, and compiled code may drop it
+    without a word: then it is sent again. Or a library makes another error of it, which `came` tells from its own.
     """
 
     def __init__(self) -> None:
@@ -167,15 +185,18 @@ class _Interrupts:
             sys.unraisablehook = self._hook
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _note(self, *_: object) -> None:
+    def _note(self, _: int, frame: FrameType | None) -> None:
         self.came = True
-        raise KeyboardInterrupt
+        raise _Interrupt(frame, self._send)
 
     def _lost(self, what: sys.UnraisableHookArgs) -> None:
-        if what.exc_type is not KeyboardInterrupt:
+        if issubclass(what.exc_type, KeyboardInterrupt):
+            self._send()
+        else:
             self._hook(what)
-            return
-        main = threading.get_ident()  # only there signals become exceptions
+
+    def _send(self) -> None:
+        main = threading.main_thread().ident  # only there signals become exceptions
         self._again = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))  # when the call is over
         self._again.daemon = True
         self._again.start()
