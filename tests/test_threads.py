@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ import pytest
 import side_work
 import threadpoolctl
 import torch
+from running import until
 
 from mfcp import threads
 from mfcp.errors import DataError, MfcpError
@@ -84,6 +87,38 @@ def test_another_thread_does_the_work_itself():
 @pytest.fixture
 def allowed(monkeypatch):
     monkeypatch.setattr(threads, "_allowed", True)
+
+
+INTERRUPTED = """
+import signal
+import side_work
+from mfcp.errors import guarded
+from mfcp.threads import allow_processes, beside
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+allow_processes()
+raise SystemExit(guarded(lambda: beside(side_work.squared, [(1,), (2,)], imports=["slow_module"])))
+"""
+
+
+@pytest.mark.skipif(threads.cores() < 2, reason="one core needs no processes")
+def test_ctrl_c_while_processes_start_is_one_line(tmp_path):
+    """To all of them, as a terminal sends it, while the one that they are forked from imports."""
+    began = tmp_path / "began"
+    (tmp_path / "slow_module.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(99)"
+    )
+    paths = [tmp_path, Path(__file__).parent, Path(__file__).parents[1] / "src"]
+    program = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED], stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+    )  # fmt: skip
+    try:
+        until(began.exists, "imports begin")
+    finally:
+        os.killpg(program.pid, signal.SIGINT)
+        _, told = program.communicate(timeout=60)
+    assert (program.returncode, len(told.splitlines())) == (130, 1), told
 
 
 @pytest.mark.usefixtures("allowed")

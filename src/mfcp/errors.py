@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import FrameType, TracebackType
 
 
 class MfcpError(Exception):
@@ -103,9 +103,25 @@ def guarded(action: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, Exception) as error:
         if not (interrupts.came or isinstance(error, KeyboardInterrupt)):
             raise
-        print("interrupted: earlier results are unchanged; run again to go on", file=sys.stderr)
+        print(_INTERRUPTED, file=sys.stderr)
         return 130
     return 0
+
+
+_INTERRUPTED = "interrupted: earlier results are unchanged; run again to go on"
+
+
+def quiet_interrupts() -> None:
+    """Have this program end with one line when it is interrupted outside of `guarded`, as while it imports."""
+    others = sys.excepthook
+
+    def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            print(_INTERRUPTED, file=sys.stderr)
+        else:
+            others(kind, error, trace)
+
+    sys.excepthook = tell
 
 
 # What a terminal obeys: it clears, moves, renames, or shows what follows from right to left. Colours pass, since tables

@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from functools import cache
+from multiprocessing import forkserver, resource_tracker
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mfcp.environment import collect_seldom
@@ -26,6 +27,7 @@ R = TypeVar("R")
 
 _POLL_S = 0.2
 _ENDED = -1
+_IN_FORKSERVER = "MFCP_IN_FORKSERVER"
 _allowed = False  # see `allow_processes`
 _count: Synchronized[int]  # of a worker's process: steps of all workers so far, or _ENDED
 
@@ -119,7 +121,8 @@ def beside(
         return [work(*call, advance) for call in calls]
     workers = min(len(calls), cores() + 1)  # one more than cores: three calls on two then end together
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([work.__module__, *imports])
+    context.set_forkserver_preload([__name__, work.__module__, *imports])
+    _start_forkserver()
     count, told = context.Value("q", 0), 0
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(count,)) as pool:
         try:
@@ -146,6 +149,21 @@ def beside(
     return [future.result() for future in futures]
 
 
+def _start_forkserver() -> None:
+    """Start the process that workers are forked from, which would tell a traceback of Ctrl-C while it imports.
+
+    There interrupts wait until it imports this module, and then end it without words.
+    """
+    resource_tracker.ensure_running()  # while it is started, it lets interrupts through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ[_IN_FORKSERVER] = "1"
+    try:
+        forkserver.ensure_running()
+    finally:
+        del os.environ[_IN_FORKSERVER]
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin(count: Synchronized[int]) -> None:
     global _count
     _count = count
@@ -167,10 +185,20 @@ def _advance() -> None:
         _count.value += 1
 
 
+def _end_by_interrupts() -> None:
+    """Have Ctrl-C end this process at once and without words."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+if os.environ.pop(_IN_FORKSERVER, None):
+    _end_by_interrupts()
+
+
 def follow_parent() -> None:
     """End with the parent, however it ends; Ctrl-C ends a worker at once and without words."""
     collect_seldom()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _end_by_interrupts()
     parent = multiprocessing.parent_process()
     assert parent is not None
 

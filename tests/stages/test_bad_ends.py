@@ -152,6 +152,28 @@ def test_ctrl_c_in_the_middle_of_a_stage(checkout: Path) -> None:
     assert Path("data/raw/runs.parquet").is_file()
 
 
+STARTING = """
+import runpy, signal, sys
+
+class Interrupting:
+    def find_spec(name, path, target=None):
+        if name == "mfcp.stages.base":
+            signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting)
+sys.argv[0] = "-m"  # as `python -m` has it until the module is found
+runpy.run_module("mfcp.stages.ingest", run_name="__main__")
+"""
+
+
+@pytest.mark.usefixtures("checkout")
+def test_ctrl_c_while_a_stage_starts() -> None:
+    done = subprocess.run([sys.executable, "-c", STARTING], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr.splitlines() == ["interrupted: earlier results are unchanged; run again to go on"]
+
+
 def test_a_failed_stage_under_dvc_keeps_earlier_results(checkout: Path) -> None:
     repro = [sys.executable, "-m", "dvc", "repro"]
     subprocess.run(repro, check=True, capture_output=True, timeout=60)
