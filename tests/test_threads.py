@@ -91,27 +91,42 @@ def allowed(monkeypatch):
 
 INTERRUPTED = """
 import signal
-import side_work
+import sys
 from mfcp.errors import guarded
-from mfcp.threads import allow_processes, beside
+from mfcp.threads import allow_processes, beside, process_pool
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
-allow_processes()
-raise SystemExit(guarded(lambda: beside(side_work.squared, [(1,), (2,)], imports=["slow_module"])))
+def run():
+    if sys.argv[1] == "forked":
+        import side_work
+
+        beside(side_work.squared, [(1,), (2,)], imports=["slow_module"])
+    else:
+        process_pool(1).submit(int).result()
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    allow_processes()
+    sys.exit(guarded(run))
+import slow_module
+"""
+SLOW = """
+import os, pathlib, time
+pathlib.Path(os.environ["BEGAN"]).touch()
+time.sleep(2)
 """
 
 
 @pytest.mark.skipif(threads.cores() < 2, reason="one core needs no processes")
-def test_ctrl_c_while_processes_start_is_one_line(tmp_path):
-    """To all of them, as a terminal sends it, while the one that they are forked from imports."""
-    began = tmp_path / "began"
-    (tmp_path / "slow_module.py").write_text(
-        f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(99)"
-    )
+@pytest.mark.parametrize("way", ["forked", "fresh"])
+def test_ctrl_c_while_processes_import_is_one_line(tmp_path, way):
+    """To all of them, as a terminal sends it."""
+    began, main = tmp_path / "began", tmp_path / "program.py"
+    main.write_text(INTERRUPTED)
+    (tmp_path / "slow_module.py").write_text(SLOW)
     paths = [tmp_path, Path(__file__).parent, Path(__file__).parents[1] / "src"]
     program = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stderr=subprocess.PIPE, text=True, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        [sys.executable, main, way], stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "BEGAN": str(began)},
     )  # fmt: skip
     try:
         until(began.exists, "imports begin")

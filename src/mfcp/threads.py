@@ -78,7 +78,26 @@ def cores() -> int:
 
 def process_pool(workers: int) -> ProcessPoolExecutor:
     """Worker processes of this machine, fresh ones: a forked torch or numba may hang."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent)
+    return _Pool(workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent)
+
+
+class _Pool(ProcessPoolExecutor):
+    """Starts its processes as work comes; one that still imports would tell a traceback of Ctrl-C."""
+
+    def submit(self, work: Callable[..., R], /, *arguments: Any, **named: Any) -> Future[R]:
+        with _interrupts_wait():
+            return super().submit(work, *arguments, **named)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C waits: here until the end, in processes that are started meanwhile until they let it through."""
+    resource_tracker.ensure_running()  # while it is started, it lets interrupts through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def allow_processes() -> None:
@@ -154,14 +173,12 @@ def _start_forkserver() -> None:
 
     There interrupts wait until it imports this module, and then end it without words.
     """
-    resource_tracker.ensure_running()  # while it is started, it lets interrupts through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ[_IN_FORKSERVER] = "1"
     try:
-        forkserver.ensure_running()
+        with _interrupts_wait():
+            forkserver.ensure_running()
     finally:
         del os.environ[_IN_FORKSERVER]
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(count: Synchronized[int]) -> None:
