@@ -188,9 +188,9 @@ def _short(kept: dict[str, Any]) -> str:
   {mape("A train", "learned operators")}: only the forward graphs are known there.
 - A kind of accelerator that a job was never spread on costs {mape("E Gavel placement", "profiled fit + processes")}, and
   the largest count of Gavel's jobs {mape("E Gavel count", "profiled fit + processes")}: most of its models are faster on
-  eight V100 than on four, its language model several times, and what other models did there says a part of it. No
-  regression on a job's own numbers would have done: of {mape("E Gavel placement", HINDSIGHT)} and {mape("E Gavel count", HINDSIGHT)} if
-  for every device and placement the best one were known.
+  eight V100 than on four, its language model several times, and what other models did there says a part of it.
+  Regressions on a job's own numbers would be off by {mape("E Gavel placement", HINDSIGHT)} and
+  {mape("E Gavel count", HINDSIGHT)} even if the best one were known for every device and placement.
 - Releases learn peak memory from logs that tell it, of training steps in full precision alone, with factors for each
   kind of accelerator; only one GPU was measured.
 """

@@ -2,13 +2,15 @@
 
 Of one model a few allocations were tried, of another model other ones. So log time is a sum of five processes: of the
 model's figures, of the model itself, of the allocation, of the allocation of this model, and of everything together;
-and noise, of a configuration and of each of its runs. Kernels are exponential; with smoother ones (Matérn-3/2) models
-that nobody has run were off by more. All lengths and variances are fitted by the marginal likelihood under weak
-log-normal priors (Rasmussen and Williams, 2006, Eqs. 2.30 and 5.9).
+and noise, of a configuration and of each of its runs. Of a model's figures the kernel is exponential: times of models
+with nearly the same figures differ, and with a smoother one those that nobody has run were off by more. The others are
+Matérn-3/2: time goes smoothly with what is given. All lengths and variances are fitted by the marginal likelihood under
+weak log-normal priors (Rasmussen and Williams, 2006, Eqs. 2.30 and 5.9).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -128,16 +130,14 @@ class AllocatedTimes:
     @one_thread()
     def predict(self, asked: Allocations) -> Floats:
         """(n,) median seconds."""
-        across = _kernel(self._tensors, self._features(asked), self._features(self.seen))
-        seconds: Floats = np.exp((across @ self._solved[1]).numpy() * self._scale() + self.log_time.mean())
+        seconds: Floats = np.exp((self._across(asked) @ self._solved[1]).numpy() * self._scale() + self.log_time.mean())
         return seconds
 
     @one_thread()
     def spread(self, asked: Allocations) -> Floats:
         """(n,) standard deviation of log seconds of a run."""
         values = self._tensors
-        across = _kernel(values, self._features(asked), self._features(self.seen))
-        told = torch.linalg.solve_triangular(self._solved[0], across.T, upper=False).square().sum(0)
+        told = torch.linalg.solve_triangular(self._solved[0], self._across(asked).T, upper=False).square().sum(0)
         variance = values["variance"].exp().sum() - told + values["noise"].exp().sum()
         deviation: Floats = np.sqrt(np.maximum(variance.numpy(), 0.0)) * self._scale()
         return deviation
@@ -152,6 +152,15 @@ class AllocatedTimes:
         x = self._features(self.seen)
         factor = torch.linalg.cholesky(_kernel(self._tensors, x, x) + self._noise(self._tensors))
         return factor, torch.cholesky_solve(torch.from_numpy(self._standard())[:, None], factor)[:, 0]
+
+    def _across(self, asked: Allocations) -> Tensor:
+        """(n, C) covariances of runs with what was seen: a run has the noise of its configuration, if that was."""
+        across = _kernel(self._tensors, self._features(asked), self._features(self.seen))
+        place = {row: k for k, row in enumerate(_rows(self.seen))}
+        at = np.array([place.get(row, -1) for row in _rows(asked)], np.int64)
+        known = np.flatnonzero(at >= 0)
+        across[known, at[known]] += self._tensors["noise"].exp()[0]
+        return across
 
     def _scale(self) -> float:
         return max(float(self.log_time.std()), 1e-6)
@@ -178,20 +187,31 @@ class AllocatedTimes:
         return parts[0], parts[1], torch.from_numpy(own)
 
 
+def _rows(of: Allocations) -> list[tuple[float, ...]]:
+    return [tuple(row) for row in np.concatenate([of.work, of.given], axis=1).tolist()]
+
+
 def _kernel(values: dict[str, Tensor], a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> Tensor:
     """(n, m) covariances without noise."""
     same = (a[2][:, None] == b[2][None]).double()
-    own = same * _alike(a[1], b[1], values["of_own"])
     parts = (
-        _alike(a[0], b[0], values["of_model"]), same, _alike(a[1], b[1], values["of_allocation"]), own,
-        _alike(torch.cat(a[:2], 1), torch.cat(b[:2], 1), values["of_all"]),
-    )  # fmt: skip
+        torch.exp(-_distance(a[0], b[0], values["of_model"])),
+        same,
+        _smooth(a[1], b[1], values["of_allocation"]),
+        same * _smooth(a[1], b[1], values["of_own"]),
+        _smooth(torch.cat(a[:2], 1), torch.cat(b[:2], 1), values["of_all"]),
+    )
     total: Tensor = sum(weight * part for weight, part in zip(values["variance"].exp(), parts, strict=True))
     return total
 
 
-def _alike(a: Tensor, b: Tensor, log_length: Tensor) -> Tensor:
-    """exp(-r) of distances r in lengths."""
+def _smooth(a: Tensor, b: Tensor, log_length: Tensor) -> Tensor:
+    """Matérn-3/2."""
+    r = math.sqrt(3) * _distance(a, b, log_length)
+    return (1 + r) * torch.exp(-r)
+
+
+def _distance(a: Tensor, b: Tensor, log_length: Tensor) -> Tensor:
+    """(n, m) distances in lengths."""
     length = log_length.exp()
-    r = torch.cdist(a / length, b / length, compute_mode="donot_use_mm_for_euclid_dist").clamp_min(1e-9)
-    return torch.exp(-r)
+    return torch.cdist(a / length, b / length, compute_mode="donot_use_mm_for_euclid_dist").clamp_min(1e-9)
