@@ -17,6 +17,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -35,7 +36,7 @@ same_instructions()  # as the commands: kernels compiled for other ones would co
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.borders import Border, borders  # noqa: E402
 
-from mfcp.errors import MfcpError  # noqa: E402
+from mfcp.errors import MfcpError, guarded  # noqa: E402
 from mfcp.files import write_json  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -142,29 +143,35 @@ def _done(
     context = multiprocessing.get_context("fork")
     running: list[tuple[Any, Any, str]] = []
     waiting = list(reversed(work))
-    while waiting or running:
-        while waiting and len(running) < workers:
-            part = waiting.pop()
-            mine, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_part, args=(theirs, known[part[0]], part, scratch, seed, found))
-            process.start()
-            theirs.close()
-            running.append((process, mine, part[0]))
-        for entry in list(running):
-            process, mine, name = entry
-            if not mine.poll(0.02):
-                continue
-            running.remove(entry)
-            try:
-                yield name, mine.recv()
-            except EOFError:
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                part = waiting.pop()
+                mine, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_part, args=(theirs, known[part[0]], part, scratch, seed, found))
+                process.start()
+                theirs.close()
+                running.append((process, mine, part[0]))
+            for entry in list(running):
+                process, mine, name = entry
+                if not mine.poll(0.02):
+                    continue
+                running.remove(entry)
+                try:
+                    yield name, mine.recv()
+                except EOFError:
+                    process.join()
+                    yield name, Tally(cases=1, findings=[f"{name}: the process ended with {process.exitcode}"])
                 process.join()
-                yield name, Tally(cases=1, findings=[f"{name}: the process ended with {process.exitcode}"])
+    finally:
+        for process, _, _ in running:
+            process.terminate()
             process.join()
 
 
 def _part(pipe: Any, border: Border, part: tuple[str, int, int], scratch: Path, seed: int, found: Path | None) -> None:
     name, first, count = part
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is no finding; the campaign ends its processes
     # Beside what the parent has mapped already: CUDA's libraries alone are gigabytes.
     most = psutil.Process().memory_info().vms + ROOM
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -209,8 +216,6 @@ def _try(border: Border, rng: random.Random, label: str, scratch: Path, tally: T
 
 def _limited(border: Border, path: Path) -> None:
     """The call, ended by the system where it takes a minute: what hangs in compiled code hears no signal of Python."""
-    import signal
-
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, WALL_S)
     try:
@@ -220,4 +225,4 @@ def _limited(border: Border, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(lambda: sys.exit(main())))
