@@ -14,9 +14,11 @@ from mfcp.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 LONG = """
-import os, sys, time
+import os, signal, sys, time
 from benchmarks import workers
 from mfcp.errors import guarded
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
 
 def tell():
     os.write(1, b"began\\n")  # whole: print may write its end of line later, after another worker's
