@@ -14,6 +14,7 @@ import numpy as np
 from mfcp.arrays import Bools, Floats, Ints, Texts
 from mfcp.tasks.timing.scaling_fit import ScaledRuns
 
+HINDSIGHT = "own numbers, weighed in hindsight"
 _MOST = 3  # regressors at a time
 _SHRUNK = (1e-3, 1e-2, 1e-1, 1.0)  # ridge, for each run
 _THERE = 0.75  # of the runs that have a number, for it to be a regressor

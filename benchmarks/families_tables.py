@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import neusight, qoredl
-from benchmarks.families_hindsight import best_regressions
+from benchmarks.families_hindsight import HINDSIGHT, best_regressions
 from benchmarks.families_judged import Part
 from benchmarks.steps import read_graphs, totals, with_new_head
 from mfcp.arrays import Bools, Floats, Ints, Texts
@@ -33,7 +33,6 @@ KERNELS, BOUND, NEIGHBOUR = "learned kernels", "roofline of kernels", "known dev
 NEW_HEAD = "known devices + a new head"
 REPLAYED, REPLAYED_BOUND, SAME = "replayed, learned kernels", "replayed, roofline", "same seconds a sample"
 PROCESS, FIT, SCALED, OWN_FIT = "processes", "profiled fit, of all jobs", "profiled fit + processes", "profiled fit"
-HINDSIGHT = "own numbers, weighed in hindsight"
 Learner = Callable[[Floats, Floats, Floats], Floats]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from multiprocessing import active_children, get_context
 from typing import Any
 
 from mfcp.progress import progress
-from mfcp.threads import follow_parent
+from mfcp.threads import follow_parent, interrupts_wait
 
 
 @contextmanager
@@ -19,12 +18,8 @@ def workers(processes: int) -> Iterator[ProcessPoolExecutor]:
     others = set(active_children())
     pool = ProcessPoolExecutor(processes, mp_context=get_context("fork"), initializer=_begin)
     try:
-        # Until workers ignore them, interrupts wait: what ends one before the program is told breaks the pool.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with interrupts_wait():
             pool.submit(int)  # the first job starts all of them
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         yield pool
     except BaseException:
         for process in set(active_children()) - others:
@@ -46,6 +41,4 @@ def run(job: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], processes
 
 
 def _begin() -> None:
-    follow_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    follow_parent(interrupts_end=False)  # a worker that ends before the program is told breaks the pool

@@ -85,12 +85,12 @@ class _Pool(ProcessPoolExecutor):
     """Starts its processes as work comes; one that still imports would tell a traceback of Ctrl-C."""
 
     def submit(self, work: Callable[..., R], /, *arguments: Any, **named: Any) -> Future[R]:
-        with _interrupts_wait():
+        with interrupts_wait():
             return super().submit(work, *arguments, **named)
 
 
 @contextmanager
-def _interrupts_wait() -> Iterator[None]:
+def interrupts_wait() -> Iterator[None]:
     """Ctrl-C waits: here until the end, in processes that are started meanwhile until they let it through."""
     resource_tracker.ensure_running()  # while it is started, it lets interrupts through
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -175,7 +175,7 @@ def _start_forkserver() -> None:
     """
     os.environ[_IN_FORKSERVER] = "1"
     try:
-        with _interrupts_wait():
+        with interrupts_wait():
             forkserver.ensure_running()
     finally:
         del os.environ[_IN_FORKSERVER]
@@ -202,20 +202,20 @@ def _advance() -> None:
         _count.value += 1
 
 
-def _end_by_interrupts() -> None:
-    """Have Ctrl-C end this process at once and without words."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _let_interrupts_through(end: bool = True) -> None:
+    """From here on Ctrl-C ends this process, at once and without words, or does nothing."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL if end else signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 if os.environ.pop(_IN_FORKSERVER, None):
-    _end_by_interrupts()
+    _let_interrupts_through()
 
 
-def follow_parent() -> None:
-    """End with the parent, however it ends; Ctrl-C ends a worker at once and without words."""
+def follow_parent(*, interrupts_end: bool = True) -> None:
+    """End with the parent, however it ends; Ctrl-C ends a worker without words, or is left to the parent."""
     collect_seldom()
-    _end_by_interrupts()
+    _let_interrupts_through(interrupts_end)
     parent = multiprocessing.parent_process()
     assert parent is not None
 

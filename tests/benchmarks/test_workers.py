@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.workers import run
+from benchmarks import workers
 from mfcp.errors import DataError
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def job(k):
         tell()
 
 if sys.argv[1] == "beginning":
-    workers.follow_parent = tell
+    workers.follow_parent = lambda **_: tell()
 raise SystemExit(guarded(lambda: workers.run(job, [(k,) for k in range(500)], 2, "jobs")))
 """
 
@@ -42,14 +42,25 @@ def late(k):
 
 
 def test_results_are_in_order_by_so_many_processes():
-    found = run(late, [(0,), (1,), (2,), (3,)], 2, "jobs")
+    found = workers.run(late, [(0,), (1,), (2,), (3,)], 2, "jobs")
     assert [k for _, k in found] == [0, 1, 2, 3]
     assert 1 <= len({process for process, _ in found} - {os.getpid()}) <= 2
 
 
 def test_an_error_of_a_job_is_that_of_all():
     with pytest.raises(DataError, match="no such job"):
-        run(late, [(0,), (-1,), (1,)], 2, "jobs")
+        workers.run(late, [(0,), (-1,), (1,)], 2, "jobs")
+
+
+def test_a_worker_that_begins_leaves_interrupts_to_the_program(monkeypatch):
+    begin = workers.follow_parent
+
+    def interrupted(**how):
+        os.kill(os.getpid(), signal.SIGINT)
+        begin(**how)
+
+    monkeypatch.setattr(workers, "follow_parent", interrupted)
+    assert [k for _, k in workers.run(late, [(1,), (2,)], 2, "jobs")] == [1, 2]
 
 
 @pytest.mark.parametrize("when", ["at work", "beginning"])
