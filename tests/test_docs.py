@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from warm import WarmPython, warm_python
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -32,13 +32,20 @@ def shown_commands(page: Path) -> list[str]:
     return lines + re.findall(r"`((?:make|mfcp) [^`]+)`", prose)
 
 
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
+    """A Python to which every warning is an error, also while it imports what most pages import."""
+    imports = ("mfcp", "mfcp.matching.planning", "torch", "pandas")
+    with warm_python(tmp_path_factory.mktemp("python"), "-W", "error", imports=imports) as python:
+        yield python
+
+
+@pytest.mark.xdist_group("blocks")  # one worker starts it
 @pytest.mark.parametrize("page", PYTHON, ids=label)
-def test_python_blocks_run(page: Path, tmp_path: Path) -> None:
+def test_python_blocks_run(page: Path, python: WarmPython, tmp_path: Path) -> None:
     """All of a page's blocks one after another, in one program, in an empty folder."""
     program = "\n".join(block for where, language, block in BLOCKS if where == page and language == "python")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
+    done = python.run(program, folder=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -7,11 +7,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from platform_log import small_log, small_settings
+from warm import warm_python
 
 from mfcp.data.log.tables import write_tables
 
@@ -69,9 +71,16 @@ class Longest(Ordering):
 """
 
 
-def mfcp(folder: Path, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mfcp.cli", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ | variables)
+COMMAND = "import sys; from mfcp.cli import main; sys.exit(main())"  # what is installed as `mfcp`
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def mfcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
+    """The command in a process of its own, in a folder."""
+    imports = ("mfcp.cli", "mfcp.study.setting", "mfcp.matching.planning", "torch", "pandas")
+    with warm_python(tmp_path_factory.mktemp("python"), imports=imports) as python:
+        yield lambda folder, *arguments: python.run(COMMAND, *map(str, arguments), folder=folder)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +99,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_the_method_of_contributing_is_compared_released_and_decides(place: Path) -> None:
+def test_the_method_of_contributing_is_compared_released_and_decides(mfcp: Command, place: Path) -> None:
     options = ("--data", "my-log", "--with", "my_method.py", "--with", "my_rule.py")
     compared = ("--methods", "tsm,cautious_mean,fastest_log", "--settings", 1, "--seeds", 1, "--out", "results")
     done = mfcp(place, "benchmark", *options, *compared)
@@ -113,7 +122,7 @@ def test_the_method_of_contributing_is_compared_released_and_decides(place: Path
     assert {row["cluster_id"] for row in json.loads(done.stdout)["tasks"]} == {"a"}
 
 
-def test_a_policy_of_ones_own_schedules(place: Path) -> None:
+def test_a_policy_of_ones_own_schedules(mfcp: Command, place: Path) -> None:
     (place / "trace.csv").write_text("job_id,submit_time_s,gpus,duration_s\na,0,1,10\nb,0,4,10\n")
     done = mfcp(place, "simulate", "--trace", "trace.csv", "--cluster", "4", "--policy", "fifo,widest_first",
                 "--with", "my_policy.py", "--out", "simulated")  # fmt: skip

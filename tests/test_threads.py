@@ -96,12 +96,12 @@ from mfcp.errors import guarded
 from mfcp.threads import allow_processes, beside, process_pool
 
 def run():
-    if sys.argv[1] == "forked":
+    if sys.argv[1] == "beside":
         import side_work
 
         beside(side_work.squared, [(1,), (2,)], imports=["slow_module"])
     else:
-        process_pool(1).submit(int).result()
+        process_pool(1, []).submit(int).result()
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -117,7 +117,7 @@ time.sleep(2)
 
 
 @pytest.mark.skipif(threads.cores() < 2, reason="one core needs no processes")
-@pytest.mark.parametrize("way", ["forked", "fresh"])
+@pytest.mark.parametrize("way", ["beside", "pool"])
 def test_ctrl_c_while_processes_import_is_one_line(tmp_path, way):
     """To all of them, as a terminal sends it."""
     began, main = tmp_path / "began", tmp_path / "program.py"

@@ -21,6 +21,7 @@ from mfcp.environment import collect_seldom
 from mfcp.errors import MfcpError
 
 if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext
     from multiprocessing.sharedctypes import Synchronized
 
 R = TypeVar("R")
@@ -76,9 +77,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def process_pool(workers: int) -> ProcessPoolExecutor:
-    """Worker processes of this machine, fresh ones: a forked torch or numba may hang."""
-    return _Pool(workers, mp_context=multiprocessing.get_context("spawn"), initializer=follow_parent)
+def process_pool(workers: int, imports: Sequence[str]) -> ProcessPoolExecutor:
+    """Worker processes of this machine, forked from one that has imported these modules and done nothing else.
+
+    Forked from here, a torch or numba that has worked already may hang.
+    """
+    return _Pool(workers, mp_context=_forkserver(imports), initializer=follow_parent)
 
 
 class _Pool(ProcessPoolExecutor):
@@ -139,9 +143,7 @@ def beside(
     if not worth or not _allowed or min(len(calls), cores()) < 2:
         return [work(*call, advance) for call in calls]
     workers = min(len(calls), cores() + 1)  # one more than cores: three calls on two then end together
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, work.__module__, *imports])
-    _start_forkserver()
+    context = _forkserver([work.__module__, *imports])
     count, told = context.Value("q", 0), 0
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(count,)) as pool:
         try:
@@ -168,17 +170,21 @@ def beside(
     return [future.result() for future in futures]
 
 
-def _start_forkserver() -> None:
-    """Start the process that workers are forked from, which would tell a traceback of Ctrl-C while it imports.
+def _forkserver(imports: Sequence[str]) -> ForkServerContext:
+    """Where workers are forked from a process that has imported these modules; the first to ask starts it.
 
-    There interrupts wait until it imports this module, and then end it without words.
+    It would tell a traceback of Ctrl-C while it imports: there interrupts wait until it imports this module, and then
+    end it without words.
     """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, *imports])
     os.environ[_IN_FORKSERVER] = "1"
     try:
         with interrupts_wait():
             forkserver.ensure_running()
     finally:
         del os.environ[_IN_FORKSERVER]
+    return context
 
 
 def _begin(count: Synchronized[int]) -> None:

@@ -24,6 +24,8 @@ from running import until
 from benchmarks.faults import small_platform
 from flows import guard, loop, workspace
 from flows.service import free_ports
+from mfcp.platform.state.attempts import Attempts
+from mfcp.platform.state.home import open_store
 
 UNITS = Path(__file__).parents[2] / "docs/how-to/units"
 SERVICES = ("prefect", "mlflow", "worker", "matcher", "serve", "ui")
@@ -132,19 +134,20 @@ def _end_runs(home: Path) -> None:
 def _is_a_platform(ports: dict[str, int], home: Path, environment: dict[str, str], checkout: Path) -> None:
     """Its pages answer, its worker runs what is scheduled, and `mfcp doctor` finds nothing missing."""
 
-    def answers(port: str, path: str, status: int, told: str) -> Callable[[], bool]:
+    def answers(browser: httpx.Client, port: str, path: str, status: int, told: str) -> Callable[[], bool]:
         def ask() -> bool:
             try:
-                reply = httpx.get(f"http://127.0.0.1:{ports[port]}{path}", timeout=5, trust_env=False)
+                reply = browser.get(f"http://127.0.0.1:{ports[port]}{path}")
             except httpx.HTTPError:
                 return False
             return reply.status_code == status and told in reply.text
 
         return ask
 
-    until(answers("5000", "/health", 200, "OK"), "MLflow", 120)
-    until(answers("8000", "/health", 503, "no champion yet"), "the service", 120)
-    until(answers("8050", "/", 200, "No release decides"), "the page", 120)
+    with httpx.Client(timeout=5, trust_env=False) as browser:
+        until(answers(browser, "5000", "/health", 200, "OK"), "MLflow", 120)
+        until(answers(browser, "8000", "/health", 503, "no champion yet"), "the service", 120)
+        until(answers(browser, "8050", "/", 200, "No release decides"), "the page", 120)
     with mock.patch.dict(os.environ), loop.client(home, ports["4200"]) as found:
         scheduled = {name for name, own in loop.FLOWS.items() if found.read_deployment_by_name(own).schedules}
         assert scheduled == set(loop.FLOWS) - {"promote"}  # which retrain asks for
@@ -153,14 +156,10 @@ def _is_a_platform(ports: dict[str, int], home: Path, environment: dict[str, str
             for name in ("run", "match")
         )
         until(lambda: str(found.read_flow_run(made.id).state_name) == "Completed", "a round", 120)
-    told = ""
-
-    def asked() -> bool:
-        nonlocal told
-        told = _doctor(environment, checkout)
-        return "here: asked" in told
-
-    until(asked, "the cluster is asked", 120)
+    attempts = Attempts(open_store(home))
+    until(attempts.health, "the cluster is asked", 120)
+    told = _doctor(environment, checkout)
+    assert "here: asked" in told
     assert told.count("answers at port") == 2
 
 

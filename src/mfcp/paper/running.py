@@ -114,9 +114,9 @@ def _tell(job: Job, end: dict[str, Any], count: str, out: Path, failed: dict[str
         print(end["trace"], file=sys.stderr, flush=True)
 
 
-def processes(workers: int) -> tuple[Executor, int]:
-    """Worker processes of this machine, and how many."""
-    return process_pool(workers), workers
+def processes(workers: int, imports: Sequence[str] = (work.__module__,)) -> tuple[Executor, int]:
+    """Worker processes of this machine that have imported these modules, and how many."""
+    return process_pool(workers, imports), workers
 
 
 @contextmanager

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from platform_log import small_log, small_release
-from running import until
+from running import forked, until
 
 from mfcp.data.log.tables import Tables
 from mfcp.platform.deciding.finished import measured_steps
@@ -128,38 +125,28 @@ def test_a_round_of_many_tasks_is_decided_at_once(models: Models, store: Store) 
     assert store.measurements().empty
 
 
-MATCHER = """
-import sys
-from pathlib import Path
-from mfcp.platform.deciding.measuring import MeasureSettings
-from mfcp.platform.deciding.rounds import MatchSettings, match_round
-from mfcp.platform.releases.models import Models
-from mfcp.platform.state.store import Store
-home = Path(sys.argv[1])
-store = Store(f"sqlite:///{home}/platform.db", wait_s=60)
-measure = MeasureSettings(cells=3, worth=0, start_s=0, steps=1, wait_s=60)
-print("ready", flush=True)
-while True:
-    match_round(store, Models(home, store), MatchSettings(measure=measure))
-"""
-
-
 @pytest.mark.slow
 def test_a_round_killed_between_measuring_and_deciding_goes_on_where_it_was(
     models: Models, store: Store, home: Path
 ) -> None:
     """At random points after it has asked: no cell is asked for twice, no answer lost, each task assigned once."""
+
+    def match(tell: Callable[[str], None]) -> None:
+        own = Store(f"sqlite:///{home}/platform.db", wait_s=60)
+        tell("ready")
+        while True:
+            match_round(own, Models(home, own), settings())
+
     draw, submitted = random.Random(0), 0
     for _ in range(3):
         store.submit(new_tasks(5, start=submitted))
         submitted += 5
         before = len(store.measurements())
-        with subprocess.Popen([sys.executable, "-c", MATCHER, str(home)], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        with forked(match) as process:
+            assert process.told.readline() == "ready\n"
             until(lambda before=before: len(store.measurements()) > before, "steps are asked for", 60)
             time.sleep(draw.uniform(0.0, 0.1))
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
         answered = int((store.measurements()["status"] == "measured").sum())
         answer_all(store)
         assert (store.measurements()["status"] == "measured").sum() > answered

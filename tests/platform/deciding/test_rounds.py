@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from platform_log import CLUSTERS, as_table, chain, small_log
-from running import until
+from running import forked, until
 
 from mfcp.data.log.tables import Tables
 from mfcp.errors import DataError, SettingsError
@@ -132,35 +129,25 @@ def test_a_round_that_loses_tasks_to_another_process_goes_on_with_the_rest(
     assert len(store.rounds()) == 2
 
 
-MATCHER = """
-import sys
-from pathlib import Path
-from mfcp.platform.releases.models import Models
-from mfcp.platform.deciding.rounds import MatchSettings, match_round
-from mfcp.platform.state.store import Store
-home = Path(sys.argv[1])
-store = Store(f"sqlite:///{home}/platform.db", wait_s=60)
-models = Models(home, store)
-print("ready", flush=True)
-while True:
-    match_round(store, models, MatchSettings(tasks=5))
-"""
-
-
 @pytest.mark.slow
 def test_rounds_killed_at_random_points_lose_no_task_and_repeat_none(models: Models, store: Store, home: Path) -> None:
+    def match(tell: Callable[[str], None]) -> None:
+        own = Store(f"sqlite:///{home}/platform.db", wait_s=60)
+        champion = Models(home, own)
+        tell("ready")
+        while True:
+            match_round(own, champion, MatchSettings(tasks=5))
+
     draw, submitted = random.Random(0), 0
     for _ in range(4):
         store.submit(new_tasks(25, start=submitted))
         submitted += 25
         before = len(store.rounds())
-        command = [sys.executable, "-c", MATCHER, str(home)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        with forked(match) as process:
+            assert process.told.readline() == "ready\n"
             until(lambda before=before: len(store.rounds()) > before, "a round is written", 60)
             time.sleep(draw.uniform(0.0, 0.15))
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
     while match_round(store, models, MatchSettings(tasks=50)).tasks:
         pass
     rows = store.assignments()

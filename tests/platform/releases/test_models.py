@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
-import subprocess
-import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running import until
+from running import forked, until
 
 from mfcp.errors import DataError, MfcpError
 from mfcp.platform.releases.models import Models
@@ -165,29 +164,23 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert models.add(good, {}) == models.current()
 
 
-ADD = """
-import os, shutil, sys, time
-from pathlib import Path
-from mfcp.platform.releases import models
-from mfcp.platform.state.store import Store
-whole = shutil.copyfile
-def slow(source, target):
-    whole(source, target)
-    print("copied", flush=True)
-    time.sleep(60)
-shutil.copyfile = slow
-models.Models(Path(sys.argv[1]), Store(f"sqlite:///{sys.argv[1]}/platform.db")).add(Path(sys.argv[2]), {})
-"""
-
-
 def test_a_process_killed_while_it_copies_leaves_no_release(
     models: Models, store: Store, home: Path, good: Path
 ) -> None:
-    command = [sys.executable, "-c", ADD, str(home), str(good)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "copied\n"
-        os.kill(process.pid, signal.SIGKILL)
+    def add(tell: Callable[[str], None]) -> None:
+        whole = shutil.copyfile
+
+        def slow(source: Path, target: Path) -> None:
+            whole(source, target)
+            tell("copied")
+            time.sleep(60)
+
+        shutil.copyfile = slow  # type: ignore[assignment]
+        Models(home, Store(f"sqlite:///{home}/platform.db")).add(good, {})
+
+    with forked(add) as process:
+        assert process.told.readline() == "copied\n"
+        process.kill()
     assert store.models().empty
     assert models.current() is None
     until(lambda: len(list(models.folder.glob(".*.*"))) == 1, "the half copy lies under another name")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from platform_stores import pending, some_tasks, url
-from running import until
+from running import Forked, alive, forked, until
 
 from mfcp.data.log.coercion import coerce
 from mfcp.data.log.schema import EDGES, NODES
@@ -209,30 +206,19 @@ Submissions.TestCase.settings = settings(
 )
 test_any_order = Submissions.TestCase
 
-MATCHER = """
-import random, sys
-import pandas as pd
-from mfcp.platform.state.store import Store
-store, draw = Store(sys.argv[1], wait_s=60), random.Random(int(sys.argv[2]))
-print("ready", flush=True)
-while True:
-    names = list(store.pending(draw.randint(1, 40))["tasks"]["task_id"])
-    if names:
-        store.assign({"version": sys.argv[2]}, pd.DataFrame({"task_id": names, "cluster_id": sys.argv[2]}))
-"""
 
-
-@contextlib.contextmanager
-def matcher(store: str, number: int) -> Iterator[subprocess.Popen[str]]:
+def matcher(path: str, number: int) -> AbstractContextManager[Forked]:
     """A process that assigns whatever is pending, a few tasks a round, until it is killed."""
-    process = subprocess.Popen([sys.executable, "-c", MATCHER, store, str(number)], stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+
+    def assign(tell: Callable[[str], None]) -> None:
+        store, draw = Store(path, wait_s=60), random.Random(number)
+        tell("ready")
+        while True:
+            names = list(store.pending(draw.randint(1, 40))["tasks"]["task_id"])
+            if names:
+                store.assign({"version": str(number)}, pd.DataFrame({"task_id": names, "cluster_id": str(number)}))
+
+    return forked(assign)
 
 
 @pytest.mark.slow
@@ -244,13 +230,12 @@ def test_two_processes_and_a_kill_at_random_points_assign_each_task_once(tmp_pat
         for start in range(0, len(names), 100):
             store.submit(some_tasks(names[start : start + 100]))
             with matcher(url(tmp_path), 1 + start) as victim:
-                assert victim.stdout is not None
-                assert victim.stdout.readline() == "ready\n"
+                assert victim.told.readline() == "ready\n"
                 time.sleep(draw.uniform(0.0, 0.05))
-                os.kill(victim.pid, signal.SIGKILL)
+                victim.kill()
                 kills += 1
         until(lambda: not store.counts()["queue"], "the other process matches what is left", 60)
-        assert steady.poll() is None
+        assert alive(steady.pid)
     rows = store.assignments()
     assert kills == 6
     assert sorted(rows["task_id"]) == sorted(names)

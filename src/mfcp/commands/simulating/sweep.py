@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Run = tuple[str, float | None, int]  # policy, load, seed
 FILES = ("speeds", "configurations", "batches", "pairs", "losses")
+IMPORTS = (__name__, "mfcp.simulator.jobs", "mfcp.simulator.simulation", "pandas")  # of a process that does runs
 OPTIONS = ("cluster", "columns", "sizes", "belief", "semantics", "placement", "leave_out")
 
 
@@ -51,7 +52,7 @@ def sweep(options: argparse.Namespace, case: Case, policies: dict[str, Any]) -> 
     print(f"{len(runs)} runs, {len(runs) - len(missing)} done before", flush=True)
     cluster = running.dask_workers(options.scheduler) if options.scheduler else None
     width = min(options.workers or os.cpu_count() or 1, max(len(missing), 1))
-    with running.alone(options.out), cluster or nullcontext(lambda: running.processes(width)) as open_workers:
+    with running.alone(options.out), cluster or nullcontext(lambda: running.processes(width, IMPORTS)) as open_workers:
         if missing:
             here = width == 1 and not options.scheduler  # a process of its own takes longer to start than most runs
             done = _run_here(case, missing) if here else _run_over(open_workers()[0], _plain(options), missing)

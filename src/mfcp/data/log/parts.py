@@ -139,7 +139,7 @@ def each_once(
     left = [k for k, name in enumerate(names) if not results[name].is_file()]
     workers = min(len(left), workers or cores())
     if workers > 1:
-        with process_pool(workers) as pool:
+        with process_pool(workers, [work.__module__]) as pool:
             futures = {k: pool.submit(work, *items[k], folder / names[k]) for k in left}
             try:
                 for k, future in futures.items():

@@ -40,7 +40,7 @@ def read_totalled(folder: Path) -> TotalledLog:
     }
     workers = min(len(own), cores())
     if workers > 1:
-        with process_pool(workers) as pool:
+        with process_pool(workers, [__name__]) as pool:
             totals, rows = _summed(pool.map(_totals_of_piece, own, [keys] * len(own)))
     else:
         totals, rows = _summed(map(_totals_of_piece, own, [keys] * len(own)))

@@ -47,8 +47,8 @@ class Desk:
         """See `Answering`; loading a release disturbs nobody."""
         self.champion.refresh()
         if self.champion.version != self._shown:
+            _freeze(again=bool(self._shown))
             self._shown = self.champion.version
-            _freeze()
 
     def answer(self, name: str, body: bytes, request: str) -> Answer:
         """See `Answering`; what SkyPilot's own users have to mend has the status by which it tells them.
@@ -104,11 +104,12 @@ def _told(status: int, content: dict[str, Any]) -> Answer:
     return Answer(status, json.dumps(content).encode())
 
 
-def _freeze() -> None:
+def _freeze(*, again: bool) -> None:
     """Keep the garbage collector off what stays, which is torch, pandas and the release, so that it pauses no request.
 
-    It looks at everything once more before, and so frees what the last release left behind.
+    Again, it looks once more at what it was kept off before, and so frees what the last release left behind.
     """
-    gc.unfreeze()
+    if again:
+        gc.unfreeze()
     gc.collect()
     gc.freeze()
