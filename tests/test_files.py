@@ -11,7 +11,16 @@ import sqlalchemy
 from mfcp import files
 from mfcp.border.json_text import read_json
 from mfcp.errors import DataError, SettingsError
-from mfcp.files import locked, output_folder, remove_folder, replacing, replacing_folder, sqlite_url, write_json
+from mfcp.files import (
+    locked,
+    output_folder,
+    remove_folder,
+    replacing,
+    replacing_files,
+    replacing_folder,
+    sqlite_url,
+    write_json,
+)
 
 
 def listing(folder):
@@ -47,6 +56,28 @@ def test_a_folder_is_replaced_whole(tmp_path):
     with replacing_folder(target) as folder:
         (folder / "three").write_text("3")
     assert listing(tmp_path) == ["out", "out/three"]
+
+
+def test_files_of_a_folder_are_replaced_together(tmp_path):
+    """Its other files stay, as somebody else's may."""
+    target = tmp_path / "out"
+    with replacing_files(target) as folder:
+        (folder / "one").write_text("1")
+        (folder / "two").write_text("1")
+    (target / "other").touch()
+    with pytest.raises(KeyboardInterrupt), replacing_files(target) as folder:  # noqa: PT012
+        (folder / "one").write_text("2")
+        raise KeyboardInterrupt
+    assert listing(tmp_path) == ["out", "out/one", "out/other", "out/two"]
+    assert (target / "one").read_text() == "1"
+    with replacing_files(target, "two", "one", "three") as folder:
+        write_json(folder / "one", 2)
+    assert listing(tmp_path) == ["out", "out/one", "out/other"]
+    assert (target / "one").read_text() == "2\n"
+    with pytest.raises(DataError, match=rf"{target}/one: cannot write \(No space left"):  # noqa: SIM117
+        with replacing_files(target) as folder, replacing(folder / "one"):
+            raise OSError(28, "No space left on device")
+    assert listing(tmp_path) == ["out", "out/one", "out/other"]
 
 
 def test_a_full_disk_inside_a_folder_names_the_folder(tmp_path):

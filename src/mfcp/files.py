@@ -57,19 +57,49 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         DataError: the parent folder cannot be written; the old folder is untouched.
     """
     path = Path(path)
+    with _aside(path, path.parent) as temporary:
+        temporary.chmod(0o755)
+        yield temporary
+        if not path.exists():
+            os.rename(temporary, path)
+        elif not _swapped(temporary, path):
+            old = temporary.with_name(temporary.name + ".old")
+            os.rename(path, old)
+            os.rename(temporary, path)
+            shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def replacing_files(folder: Path, *optional: str) -> Iterator[Path]:
+    """A temporary folder whose files take their places in `folder` when the block ends without error.
+
+    Earlier files stay as they are until all new ones are complete, and those of other names for good.
+
+    Args:
+        folder: where the files belong.
+        optional: names of files that not every run makes; an earlier one is removed where there is no new one.
+
+    Raises:
+        DataError: the folder cannot be written; its files are untouched.
+    """
+    folder = Path(folder)
+    with _aside(folder, folder) as temporary:
+        yield temporary
+        new = sorted(file.name for file in temporary.iterdir())
+        for name in new:
+            os.replace(temporary / name, folder / name)
+        for name in set(optional).difference(new):
+            (folder / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _aside(path: Path, parent: Path) -> Iterator[Path]:
+    """A temporary folder in `parent` for what will be `path`, which errors name."""
     temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _held(path.parent, path.name, "", folder=True) as temporary:
-            temporary.chmod(0o755)
+        parent.mkdir(parents=True, exist_ok=True)
+        with _held(parent, path.name, "", folder=True) as temporary:
             yield temporary
-            if not path.exists():
-                os.rename(temporary, path)
-            elif not _swapped(temporary, path):
-                old = temporary.with_name(temporary.name + ".old")
-                os.rename(path, old)
-                os.rename(temporary, path)
-                shutil.rmtree(old, ignore_errors=True)
     except DataError as error:  # from a file inside: name the folder that a person knows
         kind = UnwritableError if isinstance(error, UnwritableError) else DataError
         raise kind(str(error).replace(str(temporary), str(path))) from None

@@ -8,6 +8,8 @@ import pytest
 from commands.called import run
 from toy import toy_pool
 
+from mfcp.evaluation import benchmark
+
 
 def write_log(folder):
     """A log without graphs, failures or samples, with missing pairs: as bare as real ones come."""
@@ -43,6 +45,30 @@ def small_params(path):
     content["matching"]["validation_rounds"] = 20
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     return path
+
+
+def test_results_of_two_comparisons_are_never_mixed(tmp_path, capsys, monkeypatch):
+    """An end before the last file, the report, leaves those before as they were; a figure without its method goes."""
+    log, params, out = write_log(tmp_path / "log"), small_params(tmp_path / "p.yaml"), tmp_path / "out"
+    arguments = ("benchmark", "--data", log, "--params", params, "--settings", 1, "--seeds", 1, "--methods", "tsm")
+    found, compare = [], benchmark.benchmark
+    monkeypatch.setattr(benchmark, "benchmark", lambda *given: found.append(compare(*given)) or found[0])
+    assert run(capsys, *arguments, "--out", out)[0] == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    for own in found[0].summary.values():  # as without the method that others are compared with
+        for metrics in own.values():
+            del metrics["vs_tsm"]
+    monkeypatch.setattr(benchmark, "benchmark", lambda *_: found[0])
+
+    def broken(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mfcp.evaluation.report.write_report", broken)
+        assert run(capsys, *arguments, "--out", out)[0] == 130
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert run(capsys, *arguments, "--out", out)[0] == 0
+    assert {path.name for path in out.iterdir()} == set(before) - {"ratios.png"}
 
 
 @pytest.mark.parametrize("regime", ["sequential", "parallel"])

@@ -43,14 +43,15 @@ def run(options: argparse.Namespace) -> None:
     from mfcp.evaluation.benchmark import benchmark
     from mfcp.evaluation.report import write_outcome
     from mfcp.evaluation.table import show
-    from mfcp.files import output_folder
+    from mfcp.files import output_folder, replacing_files
 
     settings, max_bad_share = _settings(options)
     folder = output_folder(options.out)
     with read_log(options.data, max_bad_share=max_bad_share) as log:
         tables = log.tables
     outcome = benchmark(tables, settings)
-    write_outcome(outcome, folder)
+    with replacing_files(folder, "ratios.png") as new:  # which needs the method tsm
+        write_outcome(outcome, new)
     show(outcome.summary, everything=True)
     for note in outcome.pool.notes:
         print(fill(f"note: {note}", 80))

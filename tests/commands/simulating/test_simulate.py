@@ -1,5 +1,6 @@
 """`mfcp simulate` on a small trace."""
 
+import errno
 import json
 
 import numpy as np
@@ -39,6 +40,32 @@ def test_results_of_every_policy(trace, tmp_path, capsys):
     jobs = pd.read_parquet(out / "jobs-fifo.parquet")
     assert metrics["fifo"]["mean_jct_s"] == pytest.approx(jobs["jct_s"].mean())
     assert {"log-fifo.parquet", "trace-fifo.json", "timeline.png"} <= {path.name for path in out.iterdir()}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
+def test_results_of_two_runs_are_never_mixed(trace, tmp_path, capsys, monkeypatch, error):
+    """An end before the last file, the figure, leaves the run before as it was."""
+    out = tmp_path / "out"
+    with trace.open("a") as file:
+        file.write("bad,0,-5,1\n")
+    how = ("--trace", trace, "--leave-out", "--policy", "fifo,las", "--out", out)
+    assert call(*how, "--cluster", "2x4") == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert "left_out.csv" in before
+
+    def broken(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mfcp.simulator.timeline.draw_timeline", broken)
+        assert call(*how, "--cluster", "3x4") in (2, 130)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    if isinstance(error, OSError):
+        assert f"error: {out}: cannot write (No space left on device)" in capsys.readouterr().err
+    trace.write_text(trace.read_text().replace("bad,0,-5,1\n", ""))
+    assert call(*how, "--cluster", "3x4") == 0
+    assert {path.name for path in out.iterdir()} == set(before) - {"left_out.csv"}  # nothing was left out
+    assert (out / "jobs-fifo.parquet").read_bytes() != before["jobs-fifo.parquet"]
 
 
 def test_json_is_one_object_with_what_the_tables_say(trace, tmp_path, capsys):

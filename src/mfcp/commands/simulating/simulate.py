@@ -312,29 +312,29 @@ def _what_is_predicted(ways: MeasuredWays) -> str:
 
 
 def _write(case: Case, outcomes: dict[str, Outcome], out: Path) -> None:
-    """Everything to files, each whole or absent."""
+    """Everything to files: what was there stays until all of it is written."""
     import pandas as pd
 
     from mfcp.data.log.formats import write_sheet
-    from mfcp.files import replacing, write_json
+    from mfcp.files import replacing_files, write_json
     from mfcp.simulator.timeline import draw_timeline, write_chrome_trace
 
     metrics = _metrics(outcomes)
     finite = {
         name: {key: None if value != value else value for key, value in own.items()} for name, own in metrics.items()
     }
-    write_json(out / "metrics.json", finite)
-    if len(case.trace.left_out):
-        write_sheet(case.trace.left_out, out / "left_out.csv")
-    if case.ways:
-        write_sheet(case.ways.frame(case.cluster), out / "configurations.csv")
-    for name, outcome in outcomes.items():
-        safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
-        columns = {"job": outcome.jobs.id, "submit_s": outcome.jobs.submit, "start_s": outcome.started,
-                   "end_s": outcome.finished, "jct_s": outcome.jct, "preemptions": outcome.stops}  # fmt: skip
-        for table, file in ((pd.DataFrame(columns), f"jobs-{safe}.parquet"), (outcome.log, f"log-{safe}.parquet")):
-            with replacing(out / file) as path:
-                table.to_parquet(path, index=False)
-        write_chrome_trace(outcome, out / f"trace-{safe}.json")
-    draw_timeline(outcomes, out / "timeline.png")
+    with replacing_files(out, "left_out.csv", "configurations.csv") as new:
+        write_json(new / "metrics.json", finite)
+        if len(case.trace.left_out):
+            write_sheet(case.trace.left_out, new / "left_out.csv")
+        if case.ways:
+            write_sheet(case.ways.frame(case.cluster), new / "configurations.csv")
+        for name, outcome in outcomes.items():
+            safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+            columns = {"job": outcome.jobs.id, "submit_s": outcome.jobs.submit, "start_s": outcome.started,
+                       "end_s": outcome.finished, "jct_s": outcome.jct, "preemptions": outcome.stops}  # fmt: skip
+            pd.DataFrame(columns).to_parquet(new / f"jobs-{safe}.parquet", index=False)
+            outcome.log.to_parquet(new / f"log-{safe}.parquet", index=False)
+            write_chrome_trace(outcome, new / f"trace-{safe}.json")
+        draw_timeline(outcomes, new / "timeline.png")
     print(f"wrote {out}")
