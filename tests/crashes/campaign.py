@@ -28,8 +28,9 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ from crashes.operations import FREES, Watched
 from crashes.scenarios import ALL, SCENARIOS, Scenario, inside
 from crashes.states import contents, copied, hidden, key, results
 
+from mfcp.errors import guarded
 from mfcp.files import write_json
+from mfcp.threads import cores, process_pool
 
 PATIENCE_S = 60
 JUMPS_DAYS = (-1, 1)  # of the clock
@@ -82,14 +85,11 @@ def main() -> int:
     names = options.only or list(SCENARIOS)
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[variable] = "1"  # of the processes that try a command: a forked one has no thread to wait for
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(HEAVY))  # imported once, in a process that has threads of no library
-    with context.Pool(min(len(names), os.cpu_count() or 1), maxtasksperchild=1) as pool:
-        for name, own in pool.imap(_named, names):
-            counts = f"{own.operations:11}{own.states:8}{own.full:10}{own.beside:8}{own.seconds:7.0f}"
-            print(f"{name:22}{counts}{len(own.findings):10}", flush=True)
-            findings += [f"{name}: {text}" for text in own.findings]
-            tried[name] = own
+    for name, own in _tried(names):
+        counts = f"{own.operations:11}{own.states:8}{own.full:10}{own.beside:8}{own.seconds:7.0f}"
+        print(f"{name:22}{counts}{len(own.findings):10}", flush=True)
+        findings += [f"{name}: {text}" for text in own.findings]
+        tried[name] = own
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         write_json(options.json, summary(tried))
@@ -113,16 +113,29 @@ def summary(tried: Mapping[str, Tally]) -> dict[str, Any]:
     return {"cases": sum(kinds.values()), "kinds": kinds, "commands": commands, "findings": findings}
 
 
-def _named(name: str) -> tuple[str, Tally]:
-    return name, campaign(name)
+def _tried(names: Sequence[str]) -> Iterator[tuple[str, Tally]]:
+    """Commands and what became of them, in processes that end at once where this one is interrupted."""
+    with tempfile.TemporaryDirectory(prefix="mfcp-crashes-", ignore_cleanup_errors=True) as scratch:
+        try:
+            with process_pool(min(len(names), cores()), HEAVY) as pool:
+                yield from zip(names, pool.map(campaign, names, repeat(scratch)), strict=True)
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
 
 
-def campaign(name: str) -> Tally:
-    """Try one command, in a process that has threads of no library: they do not live on in a forked one."""
+def campaign(name: str, place: str) -> Tally:
+    """Try one command, in a process that has threads of no library: they do not live on in a forked one.
+
+    Args:
+        name: of the command's scenario.
+        place: a folder to try it in.
+    """
     for module in HEAVY:  # there already; where one could not be preloaded, nobody has said so yet
         __import__(module)
     scenario, tally, begin = ALL[name], Tally(), time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="mfcp-crashes-") as scratch:
+    with tempfile.TemporaryDirectory(dir=place) as scratch:
         one = _Trial(scenario, Path(scratch), tally)
         one.killed()
         one.without_space()
@@ -311,16 +324,18 @@ class _Trial:
         child = os.fork()
         if not child:
             self._child(work, told, seen, prepare)
-        until = time.time() + patience_s
-        while True:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return End(os.waitstatus_to_exitcode(status), told.read_text(errors="replace")[-400:])
-            if time.time() > until:
+        until, done = time.time() + patience_s, 0
+        try:
+            while time.time() < until:
+                done, status = os.waitpid(child, os.WNOHANG)
+                if done:
+                    return End(os.waitstatus_to_exitcode(status), told.read_text(errors="replace")[-400:])
+                time.sleep(0.005)
+        finally:
+            if not done:
                 os.kill(child, 9)
                 os.waitpid(child, 0)
-                return End(-9, f"not done after {patience_s} s")
-            time.sleep(0.005)
+        return End(-9, f"not done after {patience_s} s")
 
     def _child(self, work: Path, told: Path, seen: Callable[[int, str, str], None] | None, prepare: bool) -> None:
         status = 70
@@ -359,4 +374,4 @@ class _Trial:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(lambda: sys.exit(main())))

@@ -177,6 +177,7 @@ BEFORE = {
 """What has to have run before a stage; before `finetune` also its first run."""
 
 RELEASE = ("release", "--data", "log", "--out", "rel")
+SIMULATE = ("simulate", "--trace", "trace.csv", "--policy", "fifo,srtf", "--out", "simulated")
 SCENARIOS: dict[str, Scenario] = {
     "init": Scenario(lambda: None, mfcp("init", "mine")),
     "check --quarantine": Scenario(in_order(write_log), mfcp("check", "log", "--quarantine", "bad.csv")),
@@ -188,7 +189,12 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "simulate --out": Scenario(
         in_order(write_model),
-        mfcp("simulate", "--trace", "trace.csv", "--cluster", "2", "--policy", "fifo,srtf", "--out", "simulated"),
+        mfcp(*SIMULATE, "--cluster", "2"),
+        volatile=r"\.(svg|html)$|simulate\.json",
+    ),
+    "simulate over another": Scenario(
+        in_order(write_model, mfcp(*SIMULATE, "--cluster", "3")),
+        mfcp(*SIMULATE, "--cluster", "2"),
         volatile=r"\.(svg|html)$|simulate\.json",
     ),
     "release": Scenario(in_order(write_log), mfcp(*RELEASE)),
