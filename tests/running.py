@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,9 @@ def forked(action: Callable[[Callable[[str], None]], object]) -> Iterator[Forked
         action: gets a function that tells a line.
     """
     read, write = os.pipe()
-    pid = os.fork()
-    if not pid:
-        _act(action, write)
-    os.close(write)
     with os.fdopen(read) as told:
+        with os.fdopen(write, "w") as tells:
+            pid = fork(lambda: action(lambda line: print(line, file=tells, flush=True)))
         try:
             yield Forked(pid, told)
         finally:
@@ -66,10 +64,13 @@ def forked(action: Callable[[Callable[[str], None]], object]) -> Iterator[Forked
             os.waitpid(pid, 0)
 
 
-def _act(action: Callable[[Callable[[str], None]], object], write: int) -> NoReturn:
-    told = os.fdopen(write, "w")
+def fork(action: Callable[[], object]) -> int:
+    """The number of a process that runs `action` and ends: with 0, or with 1 after an error."""
+    pid = os.fork()
+    if pid:
+        return pid
     try:
-        action(lambda line: print(line, file=told, flush=True))
+        action()
         os._exit(0)
     except BaseException:
         os.write(2, traceback.format_exc().encode())

@@ -80,7 +80,7 @@ def mfcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
     """The command in a process of its own, in a folder."""
     imports = ("mfcp.cli", "mfcp.study.setting", "mfcp.matching.planning", "torch", "pandas")
     with warm_python(tmp_path_factory.mktemp("python"), imports=imports) as python:
-        yield lambda folder, *arguments: python.run(COMMAND, *map(str, arguments), folder=folder)
+        yield lambda folder, *arguments: python.run(COMMAND, *arguments, folder=folder)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy
+from running import forked
 
 from mfcp import files
 from mfcp.border.json_text import read_json
@@ -89,7 +90,7 @@ def test_a_full_disk_inside_a_folder_names_the_folder(tmp_path):
     assert listing(tmp_path) == []
 
 
-@pytest.mark.parametrize("write", ["file", "folder", "try"])
+@pytest.mark.parametrize("write", ["file", "folder", "files", "try"])
 def test_a_read_only_folder_is_named(tmp_path, write):
     """In a child without root's rights: root may write anywhere."""
     folder = tmp_path / "locked"
@@ -99,31 +100,28 @@ def test_a_read_only_folder_is_named(tmp_path, write):
             parent.chmod(0o755)
     tmp_path.chmod(0o755)
     folder.chmod(0o555)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        said = "nothing"
+
+    def write_there(tell):
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
         try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
             if write == "file":
                 write_json(folder / "a.json", 1)
             elif write == "folder":
                 with replacing_folder(folder / "out"):
                     pass
+            elif write == "files":
+                with replacing_files(folder):
+                    pass
             else:
                 output_folder(folder)
         except DataError as error:
-            said = str(error)
-        finally:
-            os.write(writer, said.encode())
-            os._exit(0)
-    os.close(writer)
-    os.waitpid(child, 0)
-    with os.fdopen(reader) as pipe:
-        said = pipe.read()
+            tell(error)
+
+    with forked(write_there) as child:
+        said = child.told.read()
     assert "locked" in said
     assert "cannot write (Permission denied); free space or choose another folder" in said
     assert listing(folder) == []

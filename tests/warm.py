@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+_PATIENCE_S = 120.0
 _SERVER = """
 import importlib, json, os, sys, traceback
 for name in sys.argv[1:]:
@@ -28,7 +32,10 @@ for line in sys.stdin:
             exec(compile(asked["program"], "<string>", "exec"), {"__name__": "__main__"})
             code = 0
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            code = end.code or 0
+            if not isinstance(code, int):
+                print(code, file=sys.stderr)
+                code = 1
         except BaseException:
             traceback.print_exc()
         finally:
@@ -46,15 +53,19 @@ class WarmPython:
         self._server, self._written = server, (folder / "out", folder / "err")
 
     def run(self, program: str, *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-        """What `python -c PROGRAM ARGUMENTS…` does in this folder."""
+        """What `python -c PROGRAM ARGUMENTS…` does in this folder; it is ended, and fails, after two minutes."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        asked = {"program": program, "arguments": arguments, "folder": folder, "written": self._written}
+        words = list(map(str, arguments))
+        asked = {"program": program, "arguments": words, "folder": folder, "written": self._written}
         print(json.dumps(asked, default=str), file=self._server.stdin, flush=True)
+        watchdog = threading.Timer(_PATIENCE_S, os.killpg, (self._server.pid, signal.SIGKILL))
+        watchdog.start()
         code = self._server.stdout.readline()
-        assert code, "the process that forks has ended"
+        watchdog.cancel()
+        assert code, f"it did not end within {_PATIENCE_S:g} s, or the process that forks has ended"
         out, err = (path.read_text() for path in self._written)
-        return subprocess.CompletedProcess([program, *map(str, arguments)], int(code), out, err)
+        return subprocess.CompletedProcess([program, *words], int(code), out, err)
 
 
 @contextmanager
@@ -67,8 +78,10 @@ def warm_python(folder: Path, *options: str, imports: Sequence[str]) -> Iterator
         imports: what most of the programs begin with.
     """
     command = [sys.executable, *options, "-c", _SERVER, *imports]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as server:
         try:
             yield WarmPython(server, folder)
         finally:
-            server.kill()
+            os.killpg(server.pid, signal.SIGKILL)

@@ -171,9 +171,9 @@ def beside(
 
 
 def _forkserver(imports: Sequence[str]) -> ForkServerContext:
-    """Where workers are forked from a process that has imported these modules; the first to ask starts it.
+    """Where workers are forked from a server that has imported these modules; the first to ask starts the server.
 
-    It would tell a traceback of Ctrl-C while it imports: there interrupts wait until it imports this module, and then
+    It would tell a traceback of Ctrl-C while it imports: interrupts wait there until it imports this module, and then
     end it without words.
     """
     context = multiprocessing.get_context("forkserver")

@@ -116,13 +116,15 @@ def summary(tried: Mapping[str, Tally]) -> dict[str, Any]:
 def _tried(names: Sequence[str]) -> Iterator[tuple[str, Tally]]:
     """Commands and what became of them, in processes that end at once where this one is interrupted."""
     with tempfile.TemporaryDirectory(prefix="mfcp-crashes-", ignore_cleanup_errors=True) as scratch:
+        pool = process_pool(min(len(names), cores()), HEAVY)
         try:
-            with process_pool(min(len(names), cores()), HEAVY) as pool:
-                yield from zip(names, pool.map(campaign, names, repeat(scratch)), strict=True)
+            yield from zip(names, pool.map(campaign, names, repeat(scratch)), strict=True)
         except BaseException:
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def campaign(name: str, place: str) -> Tally:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import yaml
 from flow_process import FlowProcess
 from platform_checkout import git, make_checkout
 from platform_log import small_log
+from running import fork
 
 from flows import workspace
 from mfcp.data.log.tables import write_tables
@@ -165,10 +167,7 @@ def test_a_kill_between_dvc_git_and_database_changes_nothing_in_the_end(home: Pa
     rng, deaths = random.Random(0), 0
     for trial in range(5):
         copy = tmp_path / f"copy{trial}"
-        pid = os.fork()
-        if not pid:
-            take(copy)
-            os._exit(0)
+        pid = fork(partial(take, copy))
         time.sleep(rng.uniform(0.15, 0.85) * took)
         os.kill(pid, signal.SIGKILL)
         deaths += os.WIFSIGNALED(os.waitpid(pid, 0)[1])

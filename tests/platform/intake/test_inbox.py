@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from platform_deliveries import Home, damaged, digest, log, run, table
+from running import fork
 
 from mfcp.border.json_text import read_json
 from mfcp.data.log import validation
@@ -172,14 +173,7 @@ def scene(path: Path) -> Home:
 
 def in_a_child(action: Callable[[], object]) -> int:
     """Exit status of `action` in a forked process, which starts with everything imported."""
-    pid = os.fork()
-    if not pid:
-        try:
-            action()
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    return os.waitpid(pid, 0)[1]
+    return os.waitpid(fork(action), 0)[1]
 
 
 def killed_at(step: int, action: Callable[[], object]) -> None:

@@ -107,7 +107,7 @@ def _told(status: int, content: dict[str, Any]) -> Answer:
 def _freeze(*, again: bool) -> None:
     """Keep the garbage collector off what stays, which is torch, pandas and the release, so that it pauses no request.
 
-    Again, it looks once more at what it was kept off before, and so frees what the last release left behind.
+    With `again` it first looks at what it was kept off before, and so frees what the last release left behind.
     """
     if again:
         gc.unfreeze()
